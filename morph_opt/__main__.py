@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from morph_opt import __version__
 from morph_opt.commandline import COMMANDS, GROUPS, LineParser, as_process, run_command
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def console() -> int:
-    """The console script."""
+    """The console script; it finds a user's own modules where ``python -m`` does."""
+    sys.path.insert(0, str(Path.cwd()))
     return as_process(main)
 
 

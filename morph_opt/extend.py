@@ -19,6 +19,7 @@ from typing import Any
 import formulations  # noqa: F401 - found now, also where it lies in the current folder
 from morph_opt.domain.checked import kind_of
 from morph_opt.domain.errors import InputError
+from morph_opt.domain.nearest import did_you_mean
 
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``package.module:attribute``."""
@@ -157,15 +158,33 @@ def _found(group: str, name: str) -> Any | None:
             return point.load()
     if ":" not in name:
         return None
-    if not _PATH.fullmatch(name) or len(name) > _LONGEST:
+    if not _PATH.fullmatch(name) or len(name) > _LONGEST or _of_file(name):
         rule = f"cannot import {name!r}: must look like package.module:attribute"
-        raise InputError(rule, field=_OPTIONS.get(group))
+        raise InputError(rule + _of_file(name), field=_OPTIONS.get(group))
     require_allowed(name)
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = importlib.import_module(module)
+        if not hasattr(found, attribute):
+            rule = f"{module} has no {attribute!r}{did_you_mean(attribute, dir(found))}"
+            raise ImportError(rule)
+        return getattr(found, attribute)
     except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-        raise InputError(f"cannot import {name!r}: {error}", field=_OPTIONS.get(group)) from error
+        where = ""
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            where = "; it is looked for in the current folder and on PYTHONPATH"
+        rule = f"cannot import {name!r}: {error}{where}"
+        raise InputError(rule, field=_OPTIONS.get(group)) from error
+
+
+def _of_file(name: str) -> str:
+    """What to do about a name that begins with a file instead of a module; nothing elsewhere."""
+    file, _, attribute = name.rpartition(":")
+    path = Path(file)
+    if path.suffix != ".py":
+        return ""
+    folder = "" if path.parent == Path() else f" typed in {path.parent}"
+    return f"; of a file it is {path.stem}:{attribute}{folder}"
 
 
 def require_allowed(name: str, field: str | None = None) -> None:
@@ -208,7 +227,9 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
     """
     if not callable(own):
         raise InputError(f"{name!r} must be callable: a class or a function", field=field)
-    rule = f"{name!r} must be callable as {contract}"
+    values = contract.partition("(")[2]
+    head = f"__init__(self, {values}" if isinstance(own, type) else f"{_named(own)}({values}"
+    rule = f"{name!r} must be callable as {contract}, so write def {head.replace(', )', ')')}"
     try:
         signature = inspect.signature(own)
     except ValueError:  # some built-in functions do not tell
@@ -226,7 +247,12 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
         frames = list(traceback.walk_tb(error.__traceback__))[1:]
         if not all(_is_pythons(frame.f_globals) for frame, _ in frames):
             raise
-        raise InputError(f"{rule}; it is of Python's own library", field=field) from error
+        rule = f"{name!r} must be callable as {contract}; it is of Python's own library"
+        raise InputError(rule, field=field) from error
+
+
+def _named(own: Any) -> str:
+    return str(getattr(own, "__name__", "__call__"))
 
 
 def _is_pythons(module: Mapping[str, Any]) -> bool:

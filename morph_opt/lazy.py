@@ -28,7 +28,9 @@ def lazily(package: str) -> Callable[[str], object]:
         if not where:
             where.update(_imported(package))
         if name not in where:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from morph_opt.domain.nearest import no_attribute
+
+            raise no_attribute(sys.modules[package], f"module {package!r}", name, where)
         module, known = where[name]
         if module == package:  # a module of the package, which has no name before it is imported
             return import_module(f"{module}.{known}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +13,7 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.__main__ import main
+from morph_opt.domain.nearest import guessing
 from morph_opt.replay.why import stretches
 
 STATE = Path(__file__).parents[1] / "docs" / "schema" / "example-state.json"
@@ -225,6 +227,22 @@ mo.Table(["a"], [[1]], formats={"a": "z%%"}) | a: 'z%%' is no format of a number
 mo.plan.fleet(ASK, "avg jct_s <= 9", types=["V100"], prices={"V100": "3"}) | V100: must be a
 """
 
+ATTRIBUTES = """
+mo.dcide | module 'morph_opt' has no attribute 'dcide' (did you mean 'decide'?)
+mo.plan.nods | module 'morph_opt.plan' has no attribute 'nods' (did you mean 'nodes'?)
+mo.sweep.runcells | (did you mean 'run_cells'?)
+SCENARIO.polcy | 'Scenario' object has no attribute 'polcy' (did you mean 'policy'?)
+SCENARIO.cluster.node | (did you mean 'nodes'?)
+RUN.sumary | 'Run' object has no attribute 'sumary' (did you mean 'summary'?)
+RUN.summary.avg_jct | 'Summary' object has no attribute 'avg_jct' (did you mean 'avg_jct_s'?)
+RUN.jobs.to_panda | (did you mean 'to_pandas'?)
+RUN.jobs[0].jct | 'JobRow' object has no attribute 'jct' (did you mean 'jct_s'?)
+mo.load_trace("naive").tracee | (did you mean 'trace'?)
+mo.decide(STATE).decison | (did you mean 'decision'?)
+mo.decide(STATE).nonsense | 'RoundDecision' object has no attribute 'nonsense'
+JOB.requested_gpu | (did you mean 'requested_gpus'?)
+"""
+
 LINES = """
 nope | unknown command 'nope'
 help | unknown command 'help'
@@ -238,7 +256,14 @@ replay --policy lookahead | is an objective of the policy milp
 replay --policy fifoo | did you mean 'fifo'?
 replay --objective jctt | did you mean 'jct'?
 replay --cluster 8x | must be a file, or look like 8x8
-replay --cluster 8x8:H100 | did you mean 'H100-80GB'?
+replay --cluster 8x8:H100 | error: --cluster: unknown GPU type 'H100' (did you mean 'H100-80GB'?)
+replay --gpu-type H100 | error: --gpu-type: unknown GPU type 'H100' (did you mean 'H100-80GB'?)
+replay --policy mine.py:Mine | must look like package.module:attribute; of a file it is mine:Mine
+replay --policy ./a/mine.py:Mine | of a file it is mine:Mine typed in a
+replay --policy nowhere:Mine | 'nowhere'; it is looked for in the current folder and on PYTHONPATH
+replay --policy {place}:Mine | must look like package.module:attribute
+round --state {state} --why bob | the round has no job 'bob' (did you mean 'bob-2'?)
+plan eta --state {state} --job alice | the state has no job 'alice' (did you mean 'alice-1'?)
 replay --gap small | --gap: must be a number from 0 to 1
 replay --seed x | --seed: must be a whole number
 replay --solver nope | unknown solver 'nope'
@@ -293,6 +318,7 @@ traces lnt {place}/own.csv | argument COMMAND: invalid choice: 'lnt' (did you me
 traces lint tabel:own.csv | unknown format 'tabel' (did you mean 'table'?)
 traces lint table: | names no file: give table:PATH
 traces lint {place}/own.csv --columns submitt=submit | (did you mean 'submit'?)
+traces lint table:{place}/own.csv --columns duration=duration[wk] | error: --columns: unknown unit
 traces lint {place}/own.csv --json {place}/folder | it is a folder
 traces describe {place}/own.csv --out {place}/own.csv | own.csv: is a file, not a folder
 traces capacity {place}/own.csv --trace tabel:own.csv --cluster 2x8 | did you mean 'table'?
@@ -398,6 +424,71 @@ def test_wrong_calls(
     assert answer in str(found.value)
     assert not INTERNAL.search(COMMAND.sub("", str(found.value)))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def run() -> mo.Run:
+    return mo.Scenario("naive", policy="fifo").run()
+
+
+@pytest.mark.parametrize(("wrong", "answer"), _cases(ATTRIBUTES))
+def test_wrong_attributes_are_answered_with_what_was_meant(
+    wrong: str, answer: str, run: mo.Run
+) -> None:
+    scenario = mo.Scenario("naive", policy="fifo")
+    known = {"mo": mo, "SCENARIO": scenario, "STATE": STATE, "RUN": run}
+    known["JOB"] = mo.load_trace("naive").trace.jobs[0]
+    with pytest.raises(AttributeError) as found:
+        eval(wrong, known)
+    assert answer in str(found.value)
+    # Python's own guess would stand behind ours.
+    assert "Did you mean" not in traceback.format_exception_only(found.value)[-1]
+
+
+def test_a_property_that_fails_says_so_itself() -> None:
+    @guessing
+    class Broken:
+        @property
+        def value(self) -> int:
+            return None.real  # type: ignore[attr-defined,no-any-return]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'real'"):
+        _ = Broken().value
+
+
+class _Nameless(mo.Policy):
+    """A policy without a name."""
+
+    def __init__(self, *_: object) -> None:
+        """Take belief and options."""
+
+    def decide(self, state: object) -> mo.Decision:
+        """Nothing."""
+        raise NotImplementedError
+
+
+class _Unmade(_Nameless):
+    """A policy that is called with nothing."""
+
+    def __init__(self) -> None:
+        """Take nothing."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (_Nameless, r"makes no policy yet: give class _Nameless the line name = \"_nameless\""),
+        (
+            _Unmade,
+            r"callable as policy\(belief, options\), so write def __init__\(self, belief",
+        ),
+    ],
+)
+def test_a_policy_that_is_not_complete_is_told_what_to_write(
+    policy: type[mo.Policy], answer: str
+) -> None:
+    with pytest.raises(mo.InputError, match=answer):
+        mo.Scenario("naive", policy=policy).run()
 
 
 def test_there_are_enough_of_both() -> None:

@@ -58,7 +58,7 @@ class EqualNodes:
             If the GPU type is unknown.
         """
         node = replace(
-            sized_node(self.gpus_per_node, self.gpu_type),
+            sized_node(self.gpus_per_node, self.gpu_type, "--gpu-type"),
             cpus=self.cpus_per_node,
             host_memory_gib=self.host_memory_gib,
             nvlink_gb_per_s=self.nvlink_gb_per_s,

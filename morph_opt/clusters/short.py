@@ -51,11 +51,16 @@ def _pool(part: str, text: str) -> tuple[int, NodeType]:
         raise InputError(
             f"must have nodes and GPUs per node of at least 1, got {text!r}", field="cluster"
         )
-    return count, sized_node(gpus, gpu_name)
+    return count, sized_node(gpus, gpu_name, "cluster")
 
 
-def sized_node(gpus: int, gpu_name: str | None = None) -> NodeType:
+def sized_node(gpus: int, gpu_name: str | None = None, field: str | None = None) -> NodeType:
     """The catalog's A800 node with another number or type of GPUs.
+
+    Parameters
+    ----------
+    field
+        Option or parameter that named the type.
 
     Raises
     ------
@@ -64,7 +69,7 @@ def sized_node(gpus: int, gpu_name: str | None = None) -> NodeType:
     """
     gpu_type = GPU_TYPES.get(gpu_name or A800_NODE.gpu_type.name)
     if gpu_type is None:
-        raise InputError(unknown("GPU type", str(gpu_name), GPU_TYPES), field="gpu type")
+        raise InputError(unknown("GPU type", str(gpu_name), GPU_TYPES), field=field)
     if gpus == A800_NODE.gpus and gpu_type == A800_NODE.gpu_type:
         return A800_NODE
     return replace(A800_NODE, name=f"{gpu_type.name.lower()}-x{gpus}", gpu_type=gpu_type, gpus=gpus)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 from morph_opt.domain.errors import InputError
-from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.nearest import did_you_mean, guessing
 
 _Public = TypeVar("_Public", bound=Callable[..., Any])
 _LONGEST = 60
@@ -47,14 +47,15 @@ def checked(public: _Public, *, types: bool = True, foreign: bool = False) -> _P
     Notes
     -----
     Without ``types``, names of parameters alone are looked at: what says more of a value than its
-    type, as options do, refuses it in words of its own. A `ValueError` of what is ``foreign``, of
+    type, as options do, refuses it in words of its own. Objects of a class tell which attribute was
+    meant (`guessing`). A `ValueError` of what is ``foreign``, of
     a package that knows no errors of users, becomes an `InputError`.
     """
     if not isinstance(public, type):
         return cast(_Public, _guarded(public, types, foreign))
     kind: Any = public
     kind.__init__ = _guarded(kind.__init__, types, foreign)
-    return cast(_Public, kind)
+    return cast(_Public, guessing(kind))
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -168,10 +169,10 @@ def kind_of(value: object) -> str:
 
 def own_value(value: Any) -> Any:
     """A number, text or array of numpy or pandas as Python's own; anything else as it is."""
-    if isinstance(value, list | tuple) and any(hasattr(one, "tolist") for one in value):
+    if isinstance(value, list | tuple) and any(hasattr(type(one), "tolist") for one in value):
         owned = map(own_value, value)
         return list(owned) if isinstance(value, list) else tuple(owned)
-    return value.tolist() if hasattr(value, "tolist") else value
+    return value.tolist() if hasattr(type(value), "tolist") else value
 
 
 def _takes_own(value: Any, note: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import did_you_mean
 from morph_opt.explain.report import JobExplanation, Option, RoundExplanation
 
 _REASONS = {
@@ -72,8 +73,10 @@ def job_text(found: RoundExplanation, job: str) -> str:
     """
     mine = next((one for one in found.jobs if one.job == job), None)
     if mine is None:
-        names = ", ".join(one.job for one in found.jobs[:8])
-        raise InputError(f"the round has no job {job!r}; it has {names}", field="job")
+        names = [one.job for one in found.jobs]
+        near = did_you_mean(job, names)
+        rule = f"the round has no job {job!r}{near}; it has {', '.join(names[:8])}"
+        raise InputError(rule, field="job")
     _, got, value, price, best, other, cost, reason = _job_row(mine)
     first = f"{job}: {got}"
     first += "" if mine.granted is None else f" (worth {value}, price {price})"

@@ -119,9 +119,6 @@ def node_type_of(name: str | None, gpus: int | None = None, field: str = "--node
     InputError
         If the GPU type is unknown.
     """
-    try:
-        if name == "":
-            raise InputError("must not be empty")
-        return sized_node(A800_NODE.gpus if gpus is None else gpus, name)
-    except InputError as error:
-        raise InputError(error.rule, field=field) from error
+    if name == "":
+        raise InputError("must not be empty", field=field)
+    return sized_node(A800_NODE.gpus if gpus is None else gpus, name, field)

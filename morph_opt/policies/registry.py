@@ -14,7 +14,7 @@ from morph_opt.domain import InputError, Job, PlanFamily
 from morph_opt.domain.checked import kind_of
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
-from morph_opt.extend import extension, made_by, require_allowed, require_parts
+from morph_opt.extend import extension, made_by, require_allowed
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.auto import promises_for
@@ -323,7 +323,10 @@ def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
     if not isinstance(made, Policy):
         rule = f"{name!r} makes no policy: {kind_of(made)} is no morph_opt.Policy"
         raise InputError(rule, field="--policy")
-    require_parts(made, name, "--policy", "policy", ("name",))
+    if not hasattr(made, "name"):
+        kind = kind_of(made)
+        rule = f'{name!r} makes no policy yet: give class {kind} the line name = "{kind.lower()}"'
+        raise InputError(rule, field="--policy")
     return made
 
 

@@ -19,7 +19,7 @@ from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.documents.options import options_table, read_options
 from morph_opt.domain import Cluster, InputError, Trace, default_cluster
 from morph_opt.domain.checked import checked, shown
-from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.nearest import did_you_mean, guessing
 from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.extend import given_by_value
@@ -48,6 +48,7 @@ PARTS: dict[str, type[Any]] = {
 """The options of a scenario, by the names of its parts."""
 
 
+@guessing
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Scenario:
     """A run: which jobs, on what, who decides, by which rules of the engine.

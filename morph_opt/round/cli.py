@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.options import add_options, given_options
-from morph_opt.commandline.types import path, whole
+from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain.effort import Effort
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
@@ -67,7 +67,7 @@ def make_parser() -> LineParser:
     add("--explain-nodes", action="store_true", help="solve with one more node of every kind, too")
     add(
         "--write-model",
-        type=path,
+        type=Path,
         metavar="FILE",
         help="write the round as a MIP for any solver, .mps or .lp, also with .gz or .xz behind",
     )

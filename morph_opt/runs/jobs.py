@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import nan
 
 from morph_opt.domain import Cluster, Placement
+from morph_opt.domain.nearest import guessing
 from morph_opt.domain.placement import runs_text
 from morph_opt.metrics.cost import job_cost_usd, slo_state
 from morph_opt.metrics.history import History, JobRecord
@@ -15,6 +16,7 @@ from morph_opt.metrics.schedule import queued_s
 from morph_opt.runs.rows import columns, line, to_cells
 
 
+@guessing
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """One job; times in seconds, NaN where there is none.

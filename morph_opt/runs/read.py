@@ -27,7 +27,7 @@ from morph_opt.documents import Row as CsvRow
 from morph_opt.domain import ExecutionPlan, InputError, Placement
 from morph_opt.domain.checked import checked
 from morph_opt.domain.errors import typed
-from morph_opt.domain.nearest import unknown
+from morph_opt.domain.nearest import guessing, unknown
 from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
@@ -39,6 +39,7 @@ from morph_opt.runs.summary import Summary
 from morph_opt.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
 
+@guessing
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
     """A stretch in which a job held the same GPUs with the same plan.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from morph_opt.domain import Trace
+from morph_opt.domain.nearest import guessing
 from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
 
@@ -19,6 +20,7 @@ STATE_TRACE = "state"
 """The trace of a replay in which no job arrives behind the state that it begins with."""
 
 
+@guessing
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedTrace:
     """A trace with the speeds that its jobs truly have.

@@ -58,6 +58,23 @@ def process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[
     )  # type: ignore[call-overload, no-any-return]
 
 
+def test_the_script_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("class Mine:\n    pass\n")
+    code = (
+        "import sys; sys.path.pop(0); from morph_opt.__main__ import console; sys.exit(console())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, "replay", "--trace", "naive", "--policy", "own:Min"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert "own has no 'Min' (did you mean 'Mine'?)" in found.stderr
+
+
 def closed(number: int) -> Callable[[], None]:
     return lambda: os.close(number)
 

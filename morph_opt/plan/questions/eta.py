@@ -9,6 +9,7 @@ from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, JobState
 from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import did_you_mean
 from morph_opt.perf.tables.joined import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.arriving import NOTHING, coming
@@ -67,7 +68,8 @@ def eta(
     wanted = list(dict.fromkeys(jobs)) if jobs else known
     for name in wanted:
         if name not in known:
-            rule = f"the state has no job {name!r}; it has {', '.join(known[:8])}"
+            near = did_you_mean(name, known)
+            rule = f"the state has no job {name!r}{near}; it has {', '.join(known[:8])}"
             raise InputError(rule, field="--job")
     future = coming(history, known, **(history_options or {})) if history else NOTHING
     prepared = prepare(scenario)

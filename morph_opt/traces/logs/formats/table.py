@@ -194,6 +194,8 @@ class OwnTableReader(TableReader):
         try:
             self._columns = columns_of(header, self.how.columns or self.columns)
         except InputError as error:
+            if error.field == "columns":  # what is wrong is the option
+                raise
             raise error.located(file=file, line=line) from None
         # Without ids, identical lines are different jobs.
         self.ids = "job" in self._columns  # type: ignore[misc]
