@@ -20,7 +20,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_blocks
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.registry import load_trace
-from morph_opt.traces.resampled import BLOCK_S, DAYS
+from morph_opt.traces.resampled import BLOCK_S, DAYS, history_note
 
 DAY_S = BLOCK_S[DAYS]
 CANDIDATES = 16
@@ -223,7 +223,7 @@ def of_days(
     past: Sequence[Job], days: int, taken: frozenset[str] = frozenset(), clock_s: float = 0.0
 ) -> Coming:
     """Arrivals that are drawn from the first so many days of a history; see `arrivals`."""
-    note = f"{days} days of history"
+    note = history_note(past, days, DAYS)
     if days < FEW_BLOCKS:
         note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
     return Coming(

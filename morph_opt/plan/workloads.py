@@ -16,7 +16,14 @@ from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.registry import absolute_spec, load_trace, takes_seed
-from morph_opt.traces.resampled import AS_IS, DAYS, WEEKS, resampled_spec, whole_blocks
+from morph_opt.traces.resampled import (
+    AS_IS,
+    DAYS,
+    WEEKS,
+    history_note,
+    resampled_spec,
+    whole_blocks,
+)
 
 LEAST_WEEKS = 6
 """Weeks of history from which on whole weeks are drawn, not days."""
@@ -105,7 +112,7 @@ def source_of(
     if blocks is None:
         blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
     count = require_blocks(history, blocks)
-    note = f"{count} {blocks} of history"
+    note = history_note(history.jobs, count, blocks)
     if count < FEW_BLOCKS:
         note += f": the interval cannot know rarer {blocks}"
     return Source(trace, blocks, load, note, given)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from morph_opt.domain import InputError, Job, Range, Trace
@@ -98,6 +98,15 @@ def whole_blocks(trace: Trace, blocks: str) -> int:
     """Whole weeks or days of a history, counted from second 0 of the trace."""
     length = trace.jobs[-1].submission_s / BLOCK_S[blocks]
     return math.floor(length) + (length - math.floor(length) >= WHOLE)
+
+
+def history_note(jobs: Sequence[Job], count: int, blocks: str) -> str:
+    """How many whole blocks a history has, and how many jobs are in none of them."""
+    behind = sum(job.submission_s >= count * BLOCK_S[blocks] for job in jobs)
+    left = (
+        f", {behind} jobs behind them are in no whole {blocks[:-1]} and left out" if behind else ""
+    )
+    return f"{count} {blocks} of history{left}"
 
 
 def drawn(trace: Trace, blocks: str, seed: int) -> tuple[Job, ...]:

@@ -66,7 +66,9 @@ def test_nodes_twice(here: list[str], capsys: pytest.CaptureFixture[str]) -> Non
     assert decided == {"early", "replay"}
     assert first["not_modelled"]
     assert main([*words, *ON]) == 0
-    assert "not modelled: " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "not modelled: " in out
+    assert "note: a node is taken to be 1 x A800-80GB: name another with --node-type" in out
 
 
 def test_bounds_decide_where_they_can(here: list[str]) -> None:

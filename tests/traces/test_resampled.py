@@ -9,7 +9,16 @@ import pytest
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.traces import load_trace
 from morph_opt.traces.registry import home_cluster
-from morph_opt.traces.resampled import drawn, loaded_by, resampled_spec, split_resampled
+from morph_opt.traces.resampled import (
+    DAYS,
+    WEEKS,
+    drawn,
+    history_note,
+    loaded_by,
+    resampled_spec,
+    split_resampled,
+    whole_blocks,
+)
 from tests.engine.toys import job
 
 DAY_S = 86_400.0
@@ -38,6 +47,14 @@ def history(days: int) -> Trace:
             for d in range(days)
             for h in range(24)
         ],
+    )
+
+
+def test_jobs_behind_the_last_whole_block_are_told() -> None:
+    jobs = history(9).jobs
+    assert history_note(jobs, whole_blocks(history(9), DAYS), DAYS) == "9 days of history"
+    assert history_note(jobs, 1, WEEKS) == (
+        "1 weeks of history, 48 jobs behind them are in no whole week and left out"
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from morph_opt.domain import Cluster, InputError
+from morph_opt.domain import Cluster, InputError, NodeType
 from morph_opt.domain.checked import checked
 from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.domain.errors import typed
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.defaults import EXPLORATION
@@ -80,8 +81,20 @@ def nodes(
         first_seed=explored[0] if explored else None,
     )
     said, figures = _sentences(search, found, kind.name), _figures(search, found)
-    notes = (*search.notes, *filter(None, [source.note]))
+    notes = (*search.notes, *filter(None, [source.note, _assumed(kind, node_type, gpus_per_node)]))
     return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
+
+
+def _assumed(kind: NodeType, named: str | None, gpus: int | None) -> str:
+    """What was taken for a node where it was not said, and what says it."""
+    wanted = {"--gpus-per-node": gpus, "--node-type": named}
+    missing = [typed(option) for option, value in wanted.items() if value is None]
+    if not missing:
+        return ""
+    return (
+        f"a node is taken to be {kind.gpus} x {kind.gpu_type.name}: "
+        f"name another with {' and '.join(missing)}"
+    )
 
 
 def _sentences(search: Search, found: int, kind: str) -> tuple[str, ...]:

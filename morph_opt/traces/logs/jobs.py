@@ -135,7 +135,8 @@ def load_log(
     rows = [_timed(row, mapped, str(scan.path)) for row in read]
     account = Account(scan.report, [], [], terms or {})
     if not rows:
-        raise InputError(f"has no job: dropped are {account.lines()['dropped']}", file=str(path))
+        dropped = account.lines()["dropped"] if scan.report.rows else "none of its 0 rows"
+        raise InputError(f"has no job: dropped are {dropped}", file=str(path))
     _require_kinds("run_s", mapped.run_s or {}, (row for row in read if row.run_s is None))
     _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)

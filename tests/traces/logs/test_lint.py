@@ -65,6 +65,14 @@ def test_missing_columns_in_a_format_that_was_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", [n for n, one in SAMPLES.items() if one.head and not one.tail])
+def test_a_log_without_a_row_is_an_error(name: str, tmp_path: Path) -> None:
+    head = "\n".join(SAMPLES[name].head) + "\n"
+    found = lint(put(tmp_path, name, head, SAMPLES[name].name), name)
+    assert list(found.report.findings) == ["no-rows"]
+    assert found.report.worst == "error"
+
+
 def test_a_log_whose_header_was_cut_off_says_so(tmp_path: Path) -> None:
     # The cells gpu and 8 of a row may stand twice: that is no column that occurs twice.
     _, report = read(tmp_path, "sacct", sacct("gpu") + "\n" + sacct("8") + "\n")

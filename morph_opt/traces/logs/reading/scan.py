@@ -7,6 +7,7 @@ from pathlib import Path
 
 from morph_opt.data.archive import sha256_of
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.extend import require_kind
 from morph_opt.traces.logs.reading.clock import Clock, window_of
 from morph_opt.traces.logs.reading.fold import folded_attempts, folded_components
@@ -145,7 +146,9 @@ class Scan:
         except MissingColumns:
             raise
         except InputError as error:
-            if not line or self.how.malformed != "drop":
+            if self.how.malformed != "drop":
+                raise (_droppable(error) if line else error) from None
+            if not line:
                 raise
             yield Record(error.line or line, "", error)
 
@@ -183,7 +186,7 @@ class Scan:
     def _malformed(self, error: InputError) -> None:
         dropped = self.how.malformed == "drop"
         if self.strict and not dropped:
-            raise error
+            raise _droppable(error) from None
         if self.report.first_malformed is None:
             self.report.first_malformed = error
         self.report.found("malformed-dropped" if dropped else "malformed", error.line)
@@ -293,10 +296,18 @@ class Scan:
             report.found("naive-time", None, clock.naive, zone=clock.zone)
         if clock.ambiguous:
             report.found("dst-overlap", None, clock.ambiguous)
+        if not report.rows and not report.findings:
+            report.found("no-rows")
         report.assumed += self.reader.assumed()
         for path in self.reader.files():
             report.files[path.name] = sha256_of(path)
         report.sha256 = report.files.get(self.path.name, "")
+
+
+def _droppable(error: InputError) -> InputError:
+    """The complaint about a row, with what to do where such rows do not matter."""
+    rule = f"{error.rule}; {typed('--malformed')} drop leaves such rows out and counts them"
+    return InputError(rule, file=error.file, line=error.line, field=error.field)
 
 
 def _require_instants(row: LogRow) -> None:
