@@ -294,9 +294,9 @@ def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
     return _holds_fit(problem, room_after_stays(problem, choice))
 
 
-def without_job(choice: Ints, job: int) -> Ints:
-    """The choice with nothing for a job, nor for those that share it."""
-    return np.where(choice == choice[job], NONE, choice)
+def without_jobs(choice: Ints, jobs: Ints) -> Ints:
+    """The choice with nothing for some jobs, nor for those that share what these have."""
+    return np.where(np.isin(choice, choice[jobs]), NONE, choice)
 
 
 def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:

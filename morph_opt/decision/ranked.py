@@ -19,7 +19,7 @@ from formulations.round.decode import (
     pack_slots,
     restricted,
     with_partners,
-    without_job,
+    without_jobs,
 )
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
@@ -30,14 +30,20 @@ from morph_opt.domain import InputError
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 
-CUT_LIMIT = 40
-"""Choices that are cut off before the round is solved with its nodes named."""
+CUT_LIMIT, CUT_COLUMNS = 40, 30_000
+"""Choices that are cut off before the round is solved with its nodes named, and columns of all the
+models that are solved for that, at most: with thousands of columns each takes a second, and one
+choice without nodes follows the other."""
 
 FEW_CUTS = 3
-"""Choices that are cut off where no proof is asked for."""
+"""Choices that are cut off where no proof is asked for, and in models however large."""
 
-PROOF_LIMIT = 30
-"""Placement questions that are answered to strengthen one cut."""
+PROOF_LIMIT, PROOF_COLUMNS = 30, 10_000
+"""Placement questions that are answered to strengthen one cut, and their columns, at most.
+
+In rounds of hundreds of jobs on nodes that are all but full no few of them are impossible by
+themselves, and each question takes a quarter of a second.
+"""
 
 NAMED_LIMIT = 200_000
 """Parts of candidates times nodes up to which naming the nodes is worth trying."""
@@ -142,6 +148,8 @@ class RoundSolver:
         self._limits = limits
         self._formulation = formulation
         self.clock = StepTimes()
+        # Columns of all placement questions so far.
+        self._asked = 0
 
     def ranked(
         self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
@@ -237,7 +245,7 @@ class RoundSolver:
                 continue
             assert outcome.x is not None
             cut = cut_distinct(problem, built, outcome.x)
-            if cut is None and serial >= (CUT_LIMIT if self._thorough else FEW_CUTS):
+            if cut is None and serial >= (_most_cuts(built) if self._thorough else FEW_CUTS):
                 cut = _with_named_nodes(problem, built) if self._thorough else None
                 if cut is None:
                     none = _Placed(None, _given_up(outcome, unproven), built)
@@ -257,23 +265,27 @@ class RoundSolver:
     def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
         """A small part of an impossible choice that is impossible by itself: a stronger cut.
 
-        Jobs are taken out one after the other, stays first, as long as what is left is proven to
-        be impossible; packing shows quickly that most are needed.
+        Jobs are taken out, stays first, as long as what is left is proven to be impossible:
+        half of them at a time, then a quarter, down to single ones (Zeller, Hildebrandt 2002), so
+        that hundreds of jobs become few in few questions. Packing shows quickly that most are
+        needed.
         """
         in_place = np.isin(choice, problem.options.stays)
-        stays, starts = np.flatnonzero(in_place), np.flatnonzero(~in_place & (choice >= 0))
-        part, proofs = choice, 0 if self._thorough else PROOF_LIMIT
-        for job in (*stays.tolist(), *starts.tolist()):
-            if proofs >= PROOF_LIMIT:
-                break
-            if part[job] == NONE:
-                continue
-            fewer = without_job(part, job)
-            if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
-                continue
-            proofs += 1
-            if self.exact_placement(problem, fewer)[1]:
-                part = fewer
+        jobs = np.concatenate([np.flatnonzero(in_place), np.flatnonzero(~in_place & (choice >= 0))])
+        part, proofs, columns = choice, 0 if self._thorough else PROOF_LIMIT, self._asked
+        size = jobs.size
+        while size > 1:
+            size = -(-size // 2)
+            jobs = jobs[part[jobs] != NONE]
+            for first in range(0, jobs.size, size):
+                if proofs >= PROOF_LIMIT or self._asked - columns >= PROOF_COLUMNS:
+                    return part
+                fewer = without_jobs(part, jobs[first : first + size])
+                if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
+                    continue
+                proofs += 1
+                if self.exact_placement(problem, fewer)[1]:
+                    part = fewer
         return part
 
     def _solve(self, built: RoundModel, gap: float) -> Outcome:
@@ -310,6 +322,7 @@ class RoundSolver:
         small = restricted(problem, choice)
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
+        self._asked += built.model.columns
         limits = replace(self._limits, gap=0.0, time_s=self._time_s())
         outcome = self._solver.solve(built.model, limits)
         everyone = small.options.count
@@ -338,6 +351,11 @@ def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
     # A model of what is left may end without an answer; it then says nothing of what was found.
     bound = max(bound, best.outcome.objective)
     return replace(best, outcome=widened(replace(best.outcome, bound=bound), 0.0, gap))
+
+
+def _most_cuts(built: RoundModel) -> int:
+    """Choices that are cut off in a model at most."""
+    return min(CUT_LIMIT, max(FEW_CUTS, CUT_COLUMNS // built.model.columns))
 
 
 def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | None:

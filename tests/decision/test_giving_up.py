@@ -20,7 +20,7 @@ from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
-from tests.formulations.worlds.rounds import Hold, tiny
+from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
 EXACT = Limits(gap=0.0, time_s=600.0)
 
@@ -77,6 +77,34 @@ def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) 
         assert exact.selection is not None
         check(problem, solved.selection)
         assert solved.selection.value(level) == pytest.approx(exact.selection.value(level))
+
+
+@pytest.mark.parametrize("limit", ["PROOF_COLUMNS", "CUT_COLUMNS"])
+def test_models_without_columns_to_spare_end_in_the_same_decision(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cuts of whole choices are weaker, and fewer of them come before nodes are named."""
+    for problem, level in hard_cases(6):
+        known = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,)).selection
+        monkeypatch.setattr(ranked, limit, 0)
+        monkeypatch.setattr(ranked, "FEW_CUTS", 0)
+        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        monkeypatch.undo()
+        assert known is not None
+        assert solved.selection is not None
+        assert (solved.model.distinct is None) == (limit == "CUT_COLUMNS")
+        assert solved.selection.value(level) == pytest.approx(known.value(level))
+
+
+def test_many_jobs_become_the_few_that_cannot_be_together() -> None:
+    """Three nodes for two gangs of two, beside sixty jobs for which there is room elsewhere."""
+    alone = [Candidate(job, (1,), node_class=1) for job in range(60)]
+    gangs = [Candidate(60, (8, 8)), Candidate(61, (8, 8))]
+    problem = tiny([8] * 3 + [4] * 15, [*alone, *gangs])
+    solver = RoundSolver(HighsSolver(), EXACT)
+    part = solver._impossible_part(problem, np.arange(62, dtype=np.int64))
+    assert np.flatnonzero(part != NONE).tolist() == [60, 61]
+    assert solver._asked < 62 * 18  # of a question about all of them, four at most
 
 
 def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound(

@@ -11,7 +11,7 @@ from benchmarks.instances.checking import choice_of, placed
 from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_pattern
 from formulations.round.check import RuleError, check
-from formulations.round.decode import without_job
+from formulations.round.decode import without_jobs
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
@@ -340,5 +340,5 @@ def test_the_jobs_of_an_option_are_those_that_count_it() -> None:
 
 def test_without_one_of_a_pair_the_other_has_nothing_either() -> None:
     choice = np.asarray([TOGETHER, TOGETHER, 0, 1])
-    assert without_job(choice, 0).tolist() == [NONE, NONE, 0, 1]
-    assert without_job(choice, 3).tolist() == [TOGETHER, TOGETHER, 0, NONE]
+    assert without_jobs(choice, np.asarray([0])).tolist() == [NONE, NONE, 0, 1]
+    assert without_jobs(choice, np.asarray([3])).tolist() == [TOGETHER, TOGETHER, 0, NONE]
