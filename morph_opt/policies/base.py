@@ -13,6 +13,9 @@ from morph_opt.domain.checked import checked
 from morph_opt.events.log import RoundDecided
 from morph_opt.extend import import_path, require_kind
 
+SOLVING = ("residual", "exact")
+"""Steps of a round that ask a solver for the decision; see `RoundReport.step`."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:

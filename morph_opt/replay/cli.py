@@ -6,13 +6,15 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morph_opt.commandline import run_command
 from morph_opt.domain import InputError
+from morph_opt.policies.options import Scheduler
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
 from morph_opt.replay.scenario import Scenario, read_scenario
 
@@ -83,7 +85,22 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
             prepared, out, resume=resume is not None, progress=progress, began=began
         )
     _note(f"run folder: {out}", quiet)
+    scheduler = prepared.scenario.scheduler
+    if scheduler.policy == "milp" and scheduler.solver != Scheduler().solver and not quiet:
+        _note(_settled(scheduler.solver, (row.report.step for row in result.rounds)), quiet)
     return _tell(result.parts.summary(), as_json=bool(given.get("json")))
+
+
+def _settled(solver: str, steps: Iterable[str]) -> str:
+    """How many rounds a solver settled that was asked for, and which steps the others."""
+    from morph_opt.policies.base import SOLVING
+
+    counts = Counter(step or "fallback" for step in steps)
+    asked = sum(counts[step] for step in SOLVING)
+    others = ", ".join(f"{step} {n}" for step, n in counts.most_common() if step not in SOLVING)
+    without = f"; without one: {others} (--method exact asks it wherever something may change)"
+    said = f"--solver {solver} settled {asked} of {counts.total()} rounds"
+    return said + (without if others else "")
 
 
 def _announce(prepared: Prepared, quiet: bool) -> None:

@@ -22,7 +22,7 @@ from morph_opt.extend import given_by_value
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 from morph_opt.policies.auto import AUTO, chosen
-from morph_opt.policies.base import Decision, Policy, decision_of
+from morph_opt.policies.base import SOLVING, Decision, Policy, decision_of
 from morph_opt.policies.lending import lent_as
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.policies.options import OPTIONS, PolicyOptions
@@ -386,6 +386,10 @@ def decide_round(
     if explain is not None and decision.evidence is not None:
         explainer = make_explainer(options, explain)
         explanation = explainer.explain(decision.evidence, decision.allocation)
+    step = decision.report.step
+    if policy == "milp" and options.solver != PolicyOptions().solver and step not in ("", *SOLVING):
+        why = f"settled by step {step!r}, which asks none; --method exact asks it"
+        notes += (f"--solver has no effect in this round: {why}",)
     return RoundDecision(snapshot, policy, options, decision, explanation, notes)
 
 

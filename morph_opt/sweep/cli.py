@@ -50,10 +50,20 @@ def make_parser() -> LineParser:
     status.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
     table = commands.add_parser("table", help="the table of the cells that are there")
     table.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
+    table.add_argument("--columns", metavar="NAME,...", help="these instead of the main ones")
+    table.add_argument("--all", action="store_true", help="print all columns, as CSV")
     table.add_argument(
-        "--out", type=Path, metavar="FILE.csv|FILE.parquet", help="default: CSV on stdout"
+        "--out",
+        type=Path,
+        metavar="FILE.csv|FILE.parquet",
+        help="write all columns, or those of --columns",
     )
+    table.only("--all", "is not said beside --columns or --out", _prints_all)
     return parser
+
+
+def _prints_all(given: argparse.Namespace) -> bool:
+    return given.columns is None and given.out is None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,10 +154,18 @@ def _table(given: argparse.Namespace) -> int:
     cells, found = _listed(given.folder)
     there = [(cell, one) for cell, one in zip(cells, found, strict=True) if one is not None]
     table = SweepTable([cell for cell, _ in there], [one for _, one in there])
-    if given.out is None:
+    columns = [name.strip() for name in (given.columns or "").split(",") if name.strip()]
+    if given.columns is not None and not columns:
+        raise InputError("names no column", field="--columns")
+    if given.out is not None:
+        table.write(given.out, columns)
+    elif given.all:
         sys.stdout.write(table.to_csv())
     else:
-        table.write(given.out)
+        print(table.to_table(*(columns or table.main)).to_text())
+        hidden = 0 if columns else len(table.names) - len(table.main)
+        if hidden:
+            print(f"{hidden} more columns: --all, or some with --columns", file=sys.stderr)
     if len(there) < len(cells):
         print(f"{len(cells) - len(there)} cells are missing", file=sys.stderr)
     return 0

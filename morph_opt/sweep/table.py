@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import unknown
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.store import Found
 from morph_opt.table import Table
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 FAILURE = ("failure", "failure_status", "failure_message")
 _CLOCK = re.compile(r".*_ms(_.*)?|wall_s|peak_rss_mib")
 """What a clock or the machine decides; apart, so that equal sweeps have equal tables."""
+
+
+def _names(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
 @checked
@@ -34,6 +39,7 @@ class SweepTable:
     """
 
     def __init__(self, cells: Sequence[Cell], found: Sequence[Found]) -> None:
+        self.axes = tuple(dict.fromkeys(name for cell in cells for name, _ in cell.axes))
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, Any]] = []
         for cell, one in zip(cells, found, strict=True):
@@ -58,32 +64,73 @@ class SweepTable:
         """Rows without a result."""
         return sum(row["failure"] is not None for row in self.rows)
 
-    def to_table(self, *, times: bool = False) -> Table:
-        """The rows, or what the clock said of them."""
-        rows = self.times if times else self.rows
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return Table(names, [[row.get(name) for name in names] for row in rows])
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, axes first."""
+        return _names(self.rows)
 
-    def to_pandas(self) -> pd.DataFrame:
+    @property
+    def main(self) -> tuple[str, ...]:
+        """What was swept, failures where there are some, and the figures that `compare` shows."""
+        from morph_opt.report.comparison import FIGURES
+
+        wanted = (*self.axes, *FAILURE, *(figure.key for figure in FIGURES))
+        filled = {name for row in self.rows for name, value in row.items() if value is not None}
+        return tuple(name for name in wanted if name in self.axes or name in filled)
+
+    def to_table(self, *columns: str, times: bool = False) -> Table:
+        """The rows, or what the clock said of them.
+
+        Parameters
+        ----------
+        *columns
+            Of the rows; none: all.
+        times
+            What the clock said.
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+        """
+        rows = self.times if times else self.rows
+        known = _names(rows)
+        names = columns or known
+        for name in columns:
+            if name not in known:
+                raise InputError(unknown("column", name, known), field="columns")
+        formats = dict.fromkeys(names, ".6g")
+        return Table(names, [[row.get(name) for name in names] for row in rows], "lr", formats)
+
+    def to_pandas(self, *columns: str) -> pd.DataFrame:
         """One line per cell; what is not there is None or NaN."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows)
+        return pd.DataFrame(self.rows)[list(columns or self.names)]
 
     def to_csv(self) -> str:
         """Text of ``results.csv``: the same bytes for the same cells."""
         return self.to_table().to_csv()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, columns: Sequence[str] = ()) -> None:
         """Write a table by its suffix, ``.csv`` or ``.parquet``.
+
+        Parameters
+        ----------
+        path
+            The file.
+        columns
+            None: all.
 
         Raises
         ------
         InputError
-            If the suffix is another one, or Parquet cannot be written here.
+            If the suffix is another one, there is no such column, or Parquet cannot be written
+            here.
         """
+        table = self.to_table(*columns)
         if path.suffix == ".csv":
-            write_atomically(path, self.to_csv())
+            write_atomically(path, table.to_csv())
             return
         if path.suffix != ".parquet":
             raise InputError("must end in .csv or .parquet", file=str(path), field="--out")
@@ -93,7 +140,7 @@ class SweepTable:
             rule = "Parquet needs pyarrow: pip install pyarrow"
             raise InputError(rule, field="--out") from error
         buffer = io.BytesIO()
-        frame = self.to_pandas()
+        frame = self.to_pandas(*columns)
         # A column of which some cells have a number and some a text (none today) would be text.
         frame.to_parquet(buffer, index=False)
         write_atomically(path, buffer.getvalue())

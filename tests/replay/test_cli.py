@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,23 @@ def test_table_on_stdout_notes_on_stderr(here: Path, capsys: pytest.CaptureFixtu
     assert "toy trace of the tests" in captured.err
     assert "run folder: runs/tests.engine.toys-trace-tests.engine.toys-make_fifo-" in captured.err
     assert len(list((here / "runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("auto", r"settled 0 of \d+ rounds; without one: knapsack \d+ \(--method exact asks it"),
+        ("exact", r"settled (\d+) of \1 rounds\n"),
+    ],
+)
+def test_a_solver_that_was_asked_for_is_told_what_it_settled(
+    method: str, said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--trace", "naive", "--until-s", "1200", "--method", method]
+    assert cli.main([*words, "--solver", "highs-default"]) == 0
+    assert re.search("--solver highs-default " + said, capsys.readouterr().err)
+    assert cli.main(words) == 0
+    assert "--solver" not in capsys.readouterr().err
 
 
 def test_default_folder_is_never_reused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def answered(tmp_path: Path, capsys: Any, line: str, *jobs: dict[str, Any]) -> s
 
 LINES = {
     "objective": "--objective jct",
-    "solver": "--solver highs",
+    "solver": "--solver highs-default",
     "formulation": "--formulation node_assignment",
     "method": "--method ladder",
     "rules": "--rules RULES",
@@ -86,6 +86,7 @@ LINES = {
     "feedback_share": "--objective feedback --feedback-share 0.5",
 }
 NOTES = {
+    "solver": "settled by step 'knapsack', which asks none; --method exact asks it",
     "promises": "no job is guaranteed",
     "durations": "objective 'throughput' does not ask what jobs have left",
     "packing": "the speeds list no pairs of jobs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,8 +87,24 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     capsys.readouterr()
     assert main(["status", "o"]) == 1
     assert capsys.readouterr().out.splitlines()[0] == "1 done, 3 failed, 0 missing of 4 cells"
-    assert main(["table", "o"]) == 0
+    assert main(["table", "o", "--all"]) == 0
     assert capsys.readouterr().out.encode() == first
+    assert main(["table", "o"]) == 0
+    shown, hint = capsys.readouterr()
+    assert shown.split("\n")[0].split()[:5] == [
+        "policy", "failure", "failure_status", "failure_message", "avg_jct_s",
+    ]  # fmt: skip
+    assert re.fullmatch(r"\d+ more columns: --all, or some with --columns\n", hint)
+    assert main(["table", "o", "--columns", "policy,avg_jct_s", "--out", "t.csv"]) == 0
+    picked = [row.split(",")[0] for row in Path("t.csv").read_text().splitlines()]
+    assert picked == [row.split(",")[0] for row in rows]
+    for words_, answer in (
+        (["--columns", "polcy"], "--columns: unknown column 'polcy' (did you mean 'policy'?)"),
+        (["--columns", ","], "--columns: names no column"),
+        (["--all", "--out", "t.csv"], "--all: is not said beside --columns or --out"),
+    ):
+        assert main(["table", "o", *words_]) == 2
+        assert answer in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.chdir(here)
     # Another executor, another place of the file: the same table.
