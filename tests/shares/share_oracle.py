@@ -1,23 +1,27 @@
-"""The share policies stated again, independently, for `scipy.optimize.linprog`."""
+"""The share policies stated again, independently: one linear program, solved for many questions."""
 
 from __future__ import annotations
 
 import itertools
 
+import highspy
 import numpy as np
-from scipy.optimize import linprog
 
 
 class Polytope:
-    """Columns: x row by row, then pairs row by row, then one level t."""
+    """Columns: x row by row, then pairs row by row, then one level t.
+
+    Rows: what a job's shares sum to, what is held per type, then the throughput of every job less
+    what it gains from t. HiGHS keeps the basis from question to question, which only bounds, costs
+    and the column of t tell apart.
+    """
 
     def __init__(self, speed, gang, capacity, allowed, pairs=()):
         self.jobs, self.types = speed.shape
         self.speed, self.pairs = speed, list(pairs)
         self.columns = (self.jobs + len(self.pairs)) * self.types + 1
-        self.upper = np.ones(self.columns)
-        self.upper[: self.jobs * self.types] = allowed.ravel()
-        self.upper[-1] = np.inf
+        upper = np.ones(self.columns)
+        upper[: self.jobs * self.types] = allowed.ravel()
         rows, sides = [], []
         for job in range(self.jobs):
             row = np.zeros(self.columns)
@@ -35,7 +39,20 @@ class Polytope:
                 row[self.pair(number, kind)] = max(gang[a], gang[b])
             rows.append(row)
             sides.append(capacity[kind])
-        self.rows, self.sides = np.array(rows), np.array(sides)
+        self.rows = len(rows)
+        self.solver = highspy.Highs()
+        self.solver.silent()
+        for most in upper:
+            self.solver.addCol(0.0, 0.0, most, 0, [], [])
+        for row, side in zip(rows, sides, strict=True):
+            self.add_row(-np.inf, side, row)
+        for job in range(self.jobs):
+            self.add_row(-np.inf, np.inf, self.throughput(job))
+        self.solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+
+    def add_row(self, least, most, row):
+        (places,) = np.nonzero(row)
+        self.solver.addRow(least, most, places.size, places.astype(np.int32), row[places])
 
     def pair(self, number, kind):
         return (self.jobs + number) * self.types + kind
@@ -49,51 +66,38 @@ class Polytope:
                     row[self.pair(number, kind)] = table[kind][int(job == b)]
         return row
 
+    def most(self, cost, base, slope, level):
+        """max cost x with thr_i >= base_i + t slope_i and t within a pair; None if infeasible."""
+        for column, price in enumerate(cost):
+            self.solver.changeColCost(column, price)
+        for job in range(self.jobs):
+            self.solver.changeRowBounds(self.rows + job, base[job], np.inf)
+            self.solver.changeCoeff(self.rows + job, self.columns - 1, -slope[job])
+        self.solver.changeColBounds(self.columns - 1, *level)
+        self.solver.run()
+        status = self.solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        assert status == highspy.HighsModelStatus.kOptimal, status
+        return self.solver.getObjectiveValue()
+
     def raise_level(self, base, slope):
         """max t with thr_i >= base_i + t slope_i; None if infeasible."""
-        rows, sides = list(self.rows), list(self.sides)
-        for job in range(self.jobs):
-            row = -self.throughput(job)
-            row[-1] = slope[job]
-            rows.append(row)
-            sides.append(-base[job])
         cost = np.zeros(self.columns)
-        cost[-1] = -1
-        lower = np.zeros(self.columns)
-        lower[-1] = -np.inf
-        found = linprog(
-            cost,
-            A_ub=np.array(rows),
-            b_ub=np.array(sides),
-            bounds=np.column_stack([lower, self.upper]),
-            method="highs",
-        )
-        return None if found.status == 2 else -found.fun
+        cost[-1] = 1
+        return self.most(cost, base, slope, (-np.inf, np.inf))
 
     def best(self, value, floor):
         """max sum value T x with thr >= floor; None if infeasible."""
-        rows, sides = list(self.rows), list(self.sides)
-        for job in np.flatnonzero(floor > 0):
-            rows.append(-self.throughput(job))
-            sides.append(-floor[job])
         cost = np.zeros(self.columns)
-        cost[: self.jobs * self.types] = -(value * self.speed).ravel()
-        upper = self.upper.copy()
-        upper[-1] = 0
-        found = linprog(
-            cost,
-            A_ub=np.array(rows),
-            b_ub=np.array(sides),
-            bounds=np.column_stack([np.zeros(self.columns), upper]),
-            method="highs",
-        )
-        return None if found.status == 2 else -found.fun
+        cost[: self.jobs * self.types] = (value * self.speed).ravel()
+        return self.most(cost, floor, np.zeros(self.jobs), (0.0, 0.0))
 
 
 def finish_time_ratio(polytope, steps, since, fair):
     """Least ratio by bisection of feasibility: thr_i >= r / (ratio * fair - since)."""
     low, high = float((since / fair).max()), 1e6
-    for _ in range(200):
+    for _ in range(64):
         ratio = (low + high) / 2
         need = ratio * fair - since
         ok = (need > 0).all()

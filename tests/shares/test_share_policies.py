@@ -37,9 +37,10 @@ SEEDS = range(12)
 
 
 def polytope(problem):
+    given, runs = problem.pairs, problem.pair_allowed
     pairs = [
-        (int(a), int(b), problem.pairs.throughput[i].tolist())
-        for i, (a, b) in enumerate(zip(problem.pairs.first, problem.pairs.second, strict=True))
+        (int(a), int(b), np.where(runs[i][:, None], given.throughput[i], 0.0).tolist())
+        for i, (a, b) in enumerate(zip(given.first, given.second, strict=True))
     ]
     return Polytope(problem.speed, problem.gang, problem.capacity, problem.allowed, pairs)
 
@@ -101,10 +102,7 @@ def test_packed_max_min(seed):
     whole = raise_model(problem, np.zeros(problem.jobs), slope, scale=1 / slope.max())
     outcome = SOLVE(whole.model)
     assert found.objective == pytest.approx(outcome.objective / slope.max(), rel=1e-6)
-    table = np.where(problem.pair_allowed[:, :, None], problem.pairs.throughput, 0.0)
-    stated = polytope(problem)
-    stated.pairs = [(a, b, table[i].tolist()) for i, (a, b, _) in enumerate(stated.pairs)]
-    expected = stated.raise_level(np.zeros(problem.jobs), slope)
+    expected = polytope(problem).raise_level(np.zeros(problem.jobs), slope)
     assert found.objective == pytest.approx(expected, rel=1e-5)
     check_shares(problem, found.x, found.pair_x)
     assert found.pair_x.max() > 0.01
