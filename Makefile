@@ -54,7 +54,7 @@ lint: $(DEV) ## ruff: rules and format
 	$(PY) -m ruff format --check .
 
 types: $(DEV) ## mypy --strict on morph_opt and formulations
-	$(PY) -m mypy
+	$(PY) -m mypy --num-workers 2
 
 imports: $(DEV) ## import contract between the rooms
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
