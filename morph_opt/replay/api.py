@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from morph_opt.domain import Cluster, InputError, RoundState, Trace
@@ -282,9 +282,10 @@ def _result(
     if metrics["guaranteed_jobs"]:
         labels |= promise_metrics(history, requests, config.first_start_of)
     labels |= dict(extras.labels) | dict(extras.at_end())
-    summary = build_summary(history, metrics, tally.times, demands, labels)
     jobs = job_rows(history, cluster, ratios)
-    parts = Parts(lambda: summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
+    # Bounds can take longer than the run; whoever replays for its events or jobs needs none.
+    summary = cache(lambda: build_summary(history, metrics, tally.times, demands, labels))
+    parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
     return ReplayResult(history, jobs, parts)
 
 

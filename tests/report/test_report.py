@@ -49,9 +49,20 @@ def page(folders: dict[str, Path]) -> str:
 
 
 @pytest.fixture(scope="module")
-def both(folders: dict[str, Path]) -> str:
-    """Of two runs that may be compared."""
+def both(page: str, folders: dict[str, Path]) -> str:
+    """Of two runs that may be compared, made after another page."""
+    assert page
     return report([folders["moved"], folders["other"]])
+
+
+FOUR = ("paired", "moved", "other", "calm")
+"""One of another trace, one without failures."""
+
+
+@pytest.fixture(scope="module")
+def four(folders: dict[str, Path]) -> str:
+    """Of `FOUR`, of which two may be compared."""
+    return report([folders[name] for name in FOUR])
 
 
 # ---------------------------------------------------------------- numbers
@@ -59,10 +70,9 @@ def both(folders: dict[str, Path]) -> str:
 
 @pytest.mark.parametrize("name", ["moved", "paired"])
 def test_rectangles_on_the_page_are_the_gpu_seconds_held(
-    name: str, folders: dict[str, Path]
+    name: str, four: str, folders: dict[str, Path]
 ) -> None:
-    page = report(folders[name])
-    r = source(unpacked(page, "run-0"), "rectangles")
+    r = source(unpacked(four, f"run-{FOUR.index(name)}"), "rectangles")
     minutes = (r["right"] - r["left"]) * (r["top"] - r["bottom"])
     unit_s = 60.0  # these runs are shorter than two hours
     held = open_run(folders[name]).values["gpu_s_held"]
@@ -109,7 +119,7 @@ def test_jobs_on_the_page_are_those_of_the_folder(page: str, folders: dict[str, 
 # ---------------------------------------------------------------- comparison
 
 
-def test_what_is_not_comparable_is_said_and_not_bold(folders: dict[str, Path]) -> None:
+def test_what_is_not_comparable_is_said_and_not_bold(four: str, folders: dict[str, Path]) -> None:
     views = open_runs([folders["moved"], folders["calm"], folders["paired"]])
     found = compare(views)
     described = " ".join(found.obstacles)
@@ -118,9 +128,8 @@ def test_what_is_not_comparable_is_said_and_not_bold(folders: dict[str, Path]) -
     assert "another cluster" in described
     assert not any(cell.best or cell.difference for row in found.rows for cell in row)
     assert not any(found.bounds)
-    page = report([folders["moved"], folders["paired"]])
-    assert "<strong>" not in page
-    assert "Not comparable: " in page
+    assert "<strong>" not in four
+    assert "Not comparable: " in four
 
 
 def test_the_best_of_comparable_runs_is_bold(folders: dict[str, Path]) -> None:
@@ -148,9 +157,8 @@ def test_differences_by_hand(folders: dict[str, Path]) -> None:
         pair_jobs(open_run(folders["moved"]), open_run(folders["paired"]))
 
 
-def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
-    names = ["paired", "moved", "other", "calm"]  # one of another trace, one without failures
-    views = open_runs([folders[name] for name in names])
+def test_any_two_of_several_runs_are_paired(four: str, folders: dict[str, Path]) -> None:
+    views = open_runs([folders[name] for name in FOUR])
     found = Pairs.of(views)
     assert set(found.found) == {(1, 2), (2, 1)}
     assert found.shown == (1, 2)
@@ -158,39 +166,33 @@ def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
     assert set(found.found) | set(found.reasons) == set(permutations(range(4), 2))
     there, back = found.found[1, 2], found.found[2, 1]
     assert there.difference_s.tolist() == [-change for change in back.difference_s.tolist()]
-    page = report([folders[name] for name in names])
-    described = unpacked(page, "pairs")["choices"]
+    described = unpacked(four, "pairs")["choices"]
     assert described["1-2"]["tables"][0]["rows"][0][1] == "12"
     assert described["0-1"]["why"][0] == found.reasons[0, 1][0]
-    completions = source(unpacked(page, "overview"), "completions")
+    completions = source(unpacked(four, "overview"), "completions")
     assert set(completions) == {"run1", "run2", "name"}
     jcts = {row.job: row.jct_s for row in views[2].jobs}
     assert completions["run2"] == pytest.approx([jcts[name] for name in completions["name"]])
 
 
-def test_runs_of_one_trace_have_one_time_axis_and_others_their_own(
-    folders: dict[str, Path],
-) -> None:
-    names = ["moved", "other", "paired"]
-    page = report([folders[name] for name in names])
-    ends = [
-        {
+def test_runs_of_one_trace_have_one_time_axis_and_others_their_own(four: str) -> None:
+    ends = {
+        name: {
             m["attributes"]["end"]
-            for m in models(unpacked(page, f"run-{place}"))
+            for m in models(unpacked(four, f"run-{place}"))
             if m["attributes"].get("name") == "time"
         }
-        for place in range(3)
-    ]
-    assert ends[0] == ends[1] != ends[2]
-    assert all(len(one) == 1 for one in ends)
+        for place, name in enumerate(FOUR)
+    }
+    assert ends["moved"] == ends["other"] != ends["paired"]
+    assert all(len(one) == 1 for one in ends.values())
 
 
 def test_two_runs_need_no_choice_and_many_large_ones_are_paired_with_the_first(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    both: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two = report([folders["moved"], folders["other"]])
-    assert 'id="pairs-data"' not in two
-    assert 'id="choose-pair"' not in two
+    assert 'id="pairs-data"' not in both
+    assert 'id="choose-pair"' not in both
     monkeypatch.setattr("morph_opt.report.pairs.MOST_PAIRED", 10)
     found = Pairs.of(open_runs([folders[name] for name in ("moved", "other", "third")]))
     assert set(found.found) == {(0, 1), (0, 2)}
@@ -246,7 +248,6 @@ def test_the_same_folders_give_the_same_bytes(
     both: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     runs = [folders["moved"], folders["other"]]
-    assert both == report(runs)
     out = tmp_path / "a.html"
     call = [sys.executable, "-m", "morph_opt.report", *map(str, runs), "--out", str(out)]
     environment = os.environ | {"PYTHONHASHSEED": "1"}  # this process has another one
