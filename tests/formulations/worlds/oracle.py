@@ -108,8 +108,15 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
             kind == RULE_S and choice[index] == problem.options.stay[index] >= 0
         ):
             used[row] += amount
-    if not rules.aux_upper.size:
-        return bool((used >= rules.lower - 1e-9).all() and (used <= rules.upper + 1e-9).all())
+    unborrowed = (used >= rules.lower - 1e-9).all() and (used <= rules.upper + 1e-9).all()
+    if unborrowed or not rules.aux_upper.size:
+        return bool(unborrowed)
+    # What no row alone can make up for needs no linear program to be refuted.
+    reach = np.minimum(rules.aux_upper, 1e12)
+    least = used + np.minimum(borrowed, 0.0) @ reach
+    most = used + np.maximum(borrowed, 0.0) @ reach
+    if (least > rules.upper + 1e-6).any() or (most < rules.lower - 1e-6).any():
+        return False
     low, high = np.isfinite(rules.lower), np.isfinite(rules.upper)
     answer = linprog(
         np.zeros(rules.aux_upper.size),
