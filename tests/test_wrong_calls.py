@@ -49,6 +49,7 @@ SCENARIO.run(out=3) | out: must be text, a path or None, got 3
 SCENARIO.run(progress=3) | progress: must be a function or None, got 3
 SCENARIO.run("nowhere", resume="yes") | resume: must be True or False, got 'yes'
 mo.decide({"a": 1}) | state, a: unknown
+mo.decide({"nodes": []}) | a snapshot of a round is JSON of schema 'morph-opt/round-state/1'
 mo.decide({"a": {1, 2}}) | state: is not what JSON can say
 mo.decide(5) | state: must be text, a path, a Snapshot or a dict, got 5
 mo.decide([1, 2]) | state: must be text, a path, a Snapshot or a dict, got [1, 2]
@@ -277,6 +278,8 @@ traces lint table:{place}/empty.json | has no header, which needs submit, gpus, 
 live release-all --config x.toml | --yes: is needed: release-all changes jobs of the cluster
 live observe --config x.toml --turns 0 | --turns: must be a whole number from 1
 live replay x.jsonl --out y | x.jsonl: cannot be read
+round mine.json | unrecognized arguments: mine.json (did you mean '--state mine.json'?)
+round --state {place}/own.csv | is not JSON: Expecting value; a snapshot of a round is JSON
 round --state nowhere.json | nowhere.json: cannot be read
 round | --state
 round --state {state} --policy nope | unknown policy 'nope'

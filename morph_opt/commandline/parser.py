@@ -67,6 +67,10 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
             self._name_parser_map[values[0]].refuse(rest)
 
 
+SUBJECTS = ("--state", "--trace")
+"""Options of what a command is about: a word without an option was probably meant for them."""
+
+
 class LineParser(argparse.ArgumentParser):
     """Says what is wrong in one line; sub-commands' parsers are of the same class.
 
@@ -174,8 +178,9 @@ class LineParser(argparse.ArgumentParser):
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
         )
-        if "--trace" in known and all(word[:1] != "-" for word in rest):
-            near = f" (did you mean '--trace {rest[0]}'?)"
+        subject = next((option for option in SUBJECTS if option in known), None)
+        if subject is not None and all(word[:1] != "-" for word in rest):
+            near = f" (did you mean '{subject} {rest[0]}'?)"
         self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
 
     def as_typed(self, error: InputError) -> InputError:

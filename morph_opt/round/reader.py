@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from morph_opt.clusters.spec import LISTED_FIELDS, cluster_of
 from morph_opt.decision.rules import OperatorRules, require_known_nodes
@@ -62,8 +63,16 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
     folder
         Where a file of speeds is looked for; None: the working folder.
     """
-    document = Fields(parse_json(text, file), "", file, STATE)
-    _require_schema(document, SCHEMA)
+    value: Any = None
+    try:
+        value = parse_json(text, file)
+        document = Fields(value, "", file, STATE)
+        _require_schema(document, SCHEMA)
+    except InputError as error:
+        if isinstance(value, dict) and value.get("schema") == SCHEMA:
+            raise
+        rule = f"{error.rule}; a snapshot of a round is JSON of schema {SCHEMA!r}: docs/round.md"
+        raise InputError(rule, file=error.file, line=error.line, field=error.field) from None
     cluster, failed, drained = _cluster(document.object("cluster", LISTED_FIELDS))
     interval_s = document.number("interval_s")
     time_s = document.number("time_s", least=0.0)
