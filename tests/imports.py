@@ -157,20 +157,22 @@ WALK = (
 
 QUESTIONS = (
     ("an option of the scheduler: its flag, range and help", "policies.options", "PolicyOptions"),
-    ("a resource of nodes; a new one is a row there", "formulations.resources", "RESOURCES"),
-    ("how long an iteration takes", "perf.speed", "SpeedModel"),
-    ("a policy by its name", "policies.registry", "POLICIES"),
-    ("an objective by its name", "policies.catalog", "OBJECTIVES"),
-    ("what a round is worth", "decision.objective", "Objective"),
+    ("a policy's name", "policies.registry", "POLICIES"),
+    ("an objective's name", "policies.catalog", "OBJECTIVES"),
     ("a rule of the operator", "decision.rules.model", "OperatorRules"),
-    ("a snapshot becomes the tables of a round", "decision.pose", "RoundPoser"),
+    ("a resource of nodes; a new one is a row there", "formulations.resources", "RESOURCES"),
+    ("a snapshot's way into the tables of a round", "decision.pose", "RoundPoser"),
+    ("the price of a start", "domain.starting", "StartPrices"),
+    ("what a start costs in a round", "decision.candidates.returning", "with_start_prices"),
     ("the rows of a round's model", "formulations.node_pattern", "build"),
-    ("how a round is solved, and what makes its answer proven", "decision.ladder", "Ladder"),
-    ("a solver's answer is not believed", "solvers.recheck", "judge"),
+    ("how a round is solved, step by step", "decision.ladder", "Ladder"),
+    ("what certifies a gap: a solver's answer, rechecked", "solvers.recheck", "judge"),
+    ("what certifies a gap: prices, without a solver", "formulations.check_bound", "check_bound"),
     ("whether a placement is allowed, for engine and policies", "strict.check", "PlacementCheck"),
     ("jobs advance, and pay for a restart", "engine.engine", "Engine"),
     ("a figure of `summary.json`", "runs.summary", "Summary"),
-    ("a format of logs; a new one is a class", "traces.logs.reading.reader", "Reader"),
+    ("how a picture looks: colours, dashes, marks", "documents.style", "looks"),
+    ("what Slurm says of jobs now", "round.live.slurm_jobs", "jobs_of"),
     ("what is done to a real cluster", "live.intents", ""),
 )  # fmt: skip
 """What a newcomer looks for, with the module, and the name there, that answers it."""
@@ -178,7 +180,11 @@ QUESTIONS = (
 
 def answers() -> str:
     """The questions as a table; what a name is, its own docstring says."""
-    lines = ["", "| where is | in | which says of itself |", "|---|---|---|"]
+    lines = [
+        "",
+        "| to change or understand | look in | which says of itself |",
+        "|---|---|---|",
+    ]
     for question, module, name in QUESTIONS:
         said = documented(modules()[full(module)], name)
         place = f"{full(module)}.{name}".removesuffix(".")

@@ -167,7 +167,9 @@ class Fields:
         """A list."""
         value = self.raw(name, default)
         if not isinstance(value, list | tuple):
-            raise self.error(name, f"must be a list, got {kind_of(value)}")
+            table = isinstance(value, dict) and bool(self._lines)
+            more = f": in TOML a list of tables is written [[{name}]]" if table else ""
+            raise self.error(name, f"must be a list, got {kind_of(value)}{more}")
         return list(value)
 
     def objects(

@@ -218,7 +218,7 @@ def test_eta_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["notes"] == notes
     assert main([*words[:-1], "--quiet"]) == 0
     said = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[:4]]
-    waits = "bob-2 starts in 30 / 30 / 30 min"
+    waits = "bob-2 starts in 30 min"
     assert said == ["alice-1 runs", "bob-1 starts now", waits, "carol-1 starts now"]
     assert main([*words, "--job", "nobody"]) == 2
     assert "the state has no job 'nobody'" in capsys.readouterr().err

@@ -122,10 +122,13 @@ def _rows(name: str, one: Forecast) -> list[list[Cell]]:
 
 def _sentence(job: JobState, one: Forecast, now_s: float) -> str:
     def words(values: Sequence[float]) -> str:
-        return " / ".join(
-            "beyond the horizon" if not math.isfinite(v) else f"{max(0.0, v - now_s) / 60.0:.0f}"
+        minutes = [
+            f"{max(0.0, v - now_s) / 60.0:.0f}" if math.isfinite(v) else "beyond the horizon"
             for v in values
-        )
+        ]
+        if len(set(minutes)) > 1:
+            return f"in {' / '.join(minutes)} min (10 / 50 / 90 %)"
+        return f"in {minutes[0]} min" if math.isfinite(values[0]) else minutes[0]
 
     starts = one.quantiles("start")
     if job.running is not None:
@@ -135,5 +138,5 @@ def _sentence(job: JobState, one: Forecast, now_s: float) -> str:
     elif all(value <= now_s for value in starts):
         first = "starts now"
     else:
-        first = f"starts in {words(starts)} min"
-    return f"{job.job.name} {first}, ends in {words(one.quantiles('finish'))} min (10 / 50 / 90 %)"
+        first = f"starts {words(starts)}"
+    return f"{job.job.name} {first}, ends {words(one.quantiles('finish'))}"
