@@ -370,10 +370,15 @@ def inputs(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], object]:
+def seen() -> dict[tuple[str, ...], object]:
     """What command lines led to, so that a line that is compared with often runs once."""
-    del tmp_path_factory
     return {}
+
+
+@pytest.fixture(autouse=True)
+def _without_the_costliest_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay's summary has others, which show what an option changes in them."""
+    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
 
 
 def outcome(

@@ -54,10 +54,16 @@ policy = ["fifo", {bad}]
 files = ["jobs.csv"]
 
 [limits]
-seconds = 25
+seconds = {seconds}
 memory_mib = 6000
 """
-BAD = '"tests.sweep.poison:crash", "tests.sweep.poison:slow", "tests.sweep.poison:hungry"'
+SLOW = '"tests.sweep.poison:slow"'
+BAD = '"tests.sweep.poison:crash", "tests.sweep.poison:hungry"'
+
+
+def spec(bad: str, seconds: float = 600.0) -> str:
+    """A good cell and these."""
+    return SPEC.format(bad=bad, seconds=seconds)
 
 
 @pytest.fixture
@@ -71,14 +77,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_root: Path) ->
 def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A crash, a hang and a hunger for memory, with a good cell beside them, two at a time."""
-    Path("sweep.toml").write_text(SPEC.format(bad=BAD).replace("25", "15"))
+    """A crash and a hunger for memory, with a good cell beside them, two at a time."""
+    Path("sweep.toml").write_text(spec(BAD))
     words = ["run", "sweep.toml", "--out", "o", "--quiet", "--allow-code"]
     assert main([*words, "--on", "local:2"]) == 1
-    assert capsys.readouterr().out == "1 done, 3 failed: o/results.csv\n"
+    assert capsys.readouterr().out == "1 done, 2 failed: o/results.csv\n"
     first = Path("o/results.csv").read_bytes()
     rows = first.decode().splitlines()
-    assert [row.split(",")[2] for row in rows[1:]] == ["", "signal", "time", "memory"]
+    assert [row.split(",")[2] for row in rows[1:]] == ["", "signal", "memory"]
     assert rows[2].split(",")[3] == "-11"
     # Again: failures stay, nothing is run, the same bytes.
     monkeypatch.setattr(worker, "work", lambda order: pytest.fail("was run again"))
@@ -86,7 +92,7 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     assert Path("o/results.csv").read_bytes() == first
     capsys.readouterr()
     assert main(["status", "o"]) == 1
-    assert capsys.readouterr().out.splitlines()[0] == "1 done, 3 failed, 0 missing of 4 cells"
+    assert capsys.readouterr().out.splitlines()[0] == "1 done, 2 failed, 0 missing of 3 cells"
     assert main(["table", "o", "--all"]) == 0
     assert capsys.readouterr().out.encode() == first
     assert main(["table", "o"]) == 0
@@ -110,8 +116,8 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     # Another executor, another place of the file: the same table.
     Path("elsewhere").mkdir()
     Path("elsewhere/jobs.csv").write_text(TRACE)
-    spec = SPEC.format(bad='"srtf"').replace('"jobs.csv"\n', '"elsewhere/jobs.csv"\n', 1)
-    Path("other.toml").write_text(spec)
+    other = spec('"srtf"').replace('"jobs.csv"\n', '"elsewhere/jobs.csv"\n', 1)
+    Path("other.toml").write_text(other)
     pool = "concurrent.futures:ProcessPoolExecutor"
     assert main(["run", "other.toml", "--out", "p", "--quiet", "--on", pool]) == 0
     assert Path("p/results.csv").read_text().splitlines()[1] == rows[1]
@@ -124,6 +130,16 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     for command in ("status", "table"):
         assert main([command, "p"]) == 2
         assert "is not what the replay wrote" in capsys.readouterr().err
+
+
+def test_what_hangs_is_ended_and_stays_a_failure(here: Path) -> None:
+    cell = Cell(mo.Scenario("jobs.csv", "1x8", policy="tests.sweep.poison:slow"))
+    limits = Limits(seconds=1.0, attempts=1)  # over before the first round, or while it hangs
+    found = run_cells([cell], here / "o", on="local:1", limits=limits)[0]
+    assert found.failure is not None
+    assert (found.failure.kind, found.failure.message) == ("time", "took longer than 1 s")
+    again = run_cells([cell], here / "o", on="tests.sweep.poison:Losing", limits=limits)[0]
+    assert again.failure == found.failure
 
 
 def test_cells_that_go_well_share_a_process(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +189,7 @@ def test_a_lost_worker_is_a_row_and_is_tried_again(here: Path) -> None:
 
 def test_a_child_does_not_outlive_its_worker(here: Path) -> None:
     """A driver killed by 9 leaves no process; what it finished is there when it is run again."""
-    Path("sweep.toml").write_text(SPEC.format(bad='"tests.sweep.poison:slow"'))
+    Path("sweep.toml").write_text(spec(SLOW))
     words = [sys.executable, "-m", "morph_opt.sweep", "run", "sweep.toml", "--out", "o"]
     words += ["--allow-code", "--on", "local:2"]
     running = subprocess.Popen(words, stderr=subprocess.DEVNULL)
@@ -485,7 +501,7 @@ def test_a_thousand_cells_are_a_table(tmp_path: Path) -> None:
 def test_a_folder_of_another_version_and_failures_that_are_tried_again(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("sweep.toml").write_text(SPEC.format(bad='"srtf"'))
+    Path("sweep.toml").write_text(spec('"srtf"'))
     words = ["run", "sweep.toml", "--out", "o", "--on", "tests.sweep.poison:Inline", "--quiet"]
     ran: list[str] = []
 
