@@ -13,9 +13,9 @@ from tests.formulations.families import PAIRS
 FOLDER = Path(__file__).resolve().parent / "golden"
 
 
-def texts() -> dict[str, str]:
-    """LP text by family: the model in which the family forbids something."""
-    return {family: to_lp(pair.forbids().built.model) for family, pair in PAIRS.items()}
+def text_of(family: str) -> str:
+    """LP text of the model in which the family forbids something."""
+    return to_lp(PAIRS[family].forbids().built.model)
 
 
 def main() -> None:
@@ -23,8 +23,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for path in FOLDER.glob("*.lp"):
         path.unlink()
-    for family, text in texts().items():
-        (FOLDER / f"{family}.lp").write_text(text, "utf-8")
+    for family in PAIRS:
+        (FOLDER / f"{family}.lp").write_text(text_of(family), "utf-8")
 
 
 if __name__ == "__main__":

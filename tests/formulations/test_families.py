@@ -20,7 +20,7 @@ from tests.formulations.families import (
     expected_in,
     word_of,
 )
-from tests.formulations.golden_lp import FOLDER, texts
+from tests.formulations.golden_lp import FOLDER, text_of
 from tests.formulations.worlds.pairs import families
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 from tests.formulations.worlds.solving import solve_model
@@ -85,7 +85,7 @@ def test_random_rounds_write_every_family_and_no_other() -> None:
 @pytest.mark.parametrize("family", PAIRS)
 def test_golden_lp(family: str) -> None:
     golden = (FOLDER / f"{family}.lp").read_text("utf-8")
-    assert texts()[family] == golden, "python -m tests.formulations.golden_lp, then read the diff"
+    assert text_of(family) == golden, "python -m tests.formulations.golden_lp, then read the diff"
     assert f" {word_of(family)}(" in golden
 
 

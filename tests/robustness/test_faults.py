@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 
 
 def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path: Path) -> None:
-    words = "--only naive, srtf|--kills 3|--writes 12|--others 1|--without-solvers"
+    words = "--only naive, srtf|--kills 1|--writes 8|--others 1|--without-solvers"
     command = [word for option in words.split("|") for word in option.split(" ", 1)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.robustness.faults", *command, "--out", str(tmp_path)],
