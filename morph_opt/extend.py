@@ -156,7 +156,7 @@ def _found(group: str, name: str) -> Any | None:
     for point in _points(entry_points, group, tuple(sys.path)):
         if point.name == name:
             return point.load()
-    if ":" not in name:
+    if ":" not in name and not _of_file(name):
         return None
     if not _PATH.fullmatch(name) or len(name) > _LONGEST or _of_file(name):
         rule = f"cannot import {name!r}: must look like package.module:attribute"
@@ -179,12 +179,12 @@ def _found(group: str, name: str) -> Any | None:
 
 def _of_file(name: str) -> str:
     """What to do about a name that begins with a file instead of a module; nothing elsewhere."""
-    file, _, attribute = name.rpartition(":")
-    path = Path(file)
-    if path.suffix != ".py":
+    file, ending, attribute = f"{name}:".partition(".py:")
+    if not ending:
         return ""
+    path = Path(file)
     folder = "" if path.parent == Path() else f" typed in {path.parent}"
-    return f"; of a file it is {path.stem}:{attribute}{folder}"
+    return f"; of a file it is {path.name}:{attribute.rstrip(':') or 'NAME'}{folder}"
 
 
 def require_allowed(name: str, field: str | None = None) -> None:

@@ -260,6 +260,7 @@ replay --cluster 8x | must be a file, or look like 8x8
 replay --cluster 8x8:H100 | error: --cluster: unknown GPU type 'H100' (did you mean 'H100-80GB'?)
 replay --gpu-type H100 | error: --gpu-type: unknown GPU type 'H100' (did you mean 'H100-80GB'?)
 replay --policy mine.py:Mine | must look like package.module:attribute; of a file it is mine:Mine
+replay --policy mine.py | must look like package.module:attribute; of a file it is mine:NAME
 replay --policy ./a/mine.py:Mine | of a file it is mine:Mine typed in a
 replay --policy nowhere:Mine | 'nowhere'; it is looked for in the current folder and on PYTHONPATH
 replay --policy {place}:Mine | must look like package.module:attribute

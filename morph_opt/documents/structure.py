@@ -91,7 +91,8 @@ def field_of(error: InputError) -> str:
 
 def unknown_field(name: str, known: tuple[str, ...]) -> str:
     """The rule that a field breaks which is none of those known."""
-    return f"unknown field{did_you_mean(name, known)}; known are {', '.join(known)}"
+    listed = f"known are {', '.join(known)}" if len(known) != 1 else f"the only one is {known[0]!r}"
+    return f"unknown field{did_you_mean(name, known)}; {listed}"
 
 
 def text(value: object, kind: type[str] = str) -> str:

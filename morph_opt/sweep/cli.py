@@ -154,7 +154,8 @@ def _table(given: argparse.Namespace) -> int:
     cells, found = _listed(given.folder)
     there = [(cell, one) for cell, one in zip(cells, found, strict=True) if one is not None]
     table = SweepTable([cell for cell, _ in there], [one for _, one in there])
-    columns = [name.strip() for name in (given.columns or "").split(",") if name.strip()]
+    names = (name.strip() for name in (given.columns or "").split(","))
+    columns = [name for name in dict.fromkeys(names) if name]
     if given.columns is not None and not columns:
         raise InputError("names no column", field="--columns")
     if given.out is not None:

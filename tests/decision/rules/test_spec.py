@@ -122,7 +122,10 @@ BAD = {
         "line 1, qota: unknown field (did you mean 'quota'",
     ),
     "unknown key": ("fewer_move = true", "line 1, fewer_move: unknown field"),
-    "table, not array": ("[quota]\ntenant = 'a'", "line 1, quota: must be a list, got an object"),
+    "table, not array": (
+        "[quota]\ntenant = 'a'",
+        "line 1, quota: must be a list, got an object: in TOML a list of tables is written [[quot",
+    ),
     "number, not array": ("maintenance = 3", "line 1, maintenance: must be a list, got 3"),
     "array of numbers": ("quota = [3]", "quota[0]: must be a table, got 3"),
     "flag of another type": ("fewer_moves = 1", "fewer_moves: must be true or false, got 1"),

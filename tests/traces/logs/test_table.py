@@ -200,7 +200,7 @@ def test_a_cut_end_is_dropped_and_counted_where_that_is_said(
     text = sample.text()
     cut = text[: text.rindex(sample.lines[-1]) + len(sample.lines[-1]) // 2]
     jobs, _ = read(tmp_path, name, sample.text(sample.lines[:-1]))
-    with pytest.raises(InputError, match=r"log\.txt.*; malformed drop leaves such rows out"):
+    with pytest.raises(InputError, match=r"log\.txt.*; malformed=drop leaves such rows out"):
         read(tmp_path, name, cut, strict=True)
     found, report = read(tmp_path, name, cut, Reading(malformed="drop"), strict=True)
     assert found == jobs

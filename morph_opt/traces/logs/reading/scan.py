@@ -306,7 +306,7 @@ class Scan:
 
 def _droppable(error: InputError) -> InputError:
     """The complaint about a row, with what to do where such rows do not matter."""
-    rule = f"{error.rule}; {typed('--malformed')} drop leaves such rows out and counts them"
+    rule = f"{error.rule}; {typed('--malformed')}=drop leaves such rows out and counts them"
     return InputError(rule, file=error.file, line=error.line, field=error.field)
 
 
