@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from formulations.fleet import (
+    TOLERANCE,
     FleetAnswer,
     FleetError,
     FleetProblem,
@@ -191,6 +192,25 @@ def test_each_rule_is_named() -> None:
     broken("capacity", nodes=ints(0, 0))
     assert later.shape[0] == good.flow.size
     assert isinstance(good, FleetAnswer)
+
+
+def test_a_solver_s_last_digits_break_no_rule() -> None:
+    problem = small()
+    x = solve_model(build(problem)).x
+    assert x is not None
+    good = decode(problem, x)
+    for sign in (-1.0, 1.0):
+        near = 1.0 + 0.3 * sign * TOLERANCE
+        check(problem, replace(good, done=near * good.done))
+        check(problem, replace(good, flow=near * good.flow))
+        check(small(budget=near * problem.cost(good.nodes)), good)
+        far = 1.0 + 3.0 * sign * TOLERANCE
+        with pytest.raises(FleetError, match="served"):
+            check(problem, replace(good, done=far * good.done))
+        with pytest.raises(FleetError, match="spread"):
+            check(problem, replace(good, flow=far * good.flow))
+    with pytest.raises(FleetError, match="budget"):
+        check(small(budget=(1.0 - 3.0 * TOLERANCE) * problem.cost(good.nodes)), good)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_png_is_a_png(tmp_path: Path) -> None:
     [
         (["show", "none.toml"], "error: none.toml: cannot be read"),
         (["show", "0x8"], "error: cluster: must have nodes and GPUs per node of at least 1"),
-        (["show", "2x8:B52"], "error: gpu type: unknown GPU type 'B52'"),
+        (["show", "2x8:B52"], "error: cluster: unknown GPU type 'B52'"),
         (["draw", "2x8", "--out", "a.pdf"], "error: --out: must end in .svg or .png"),
         (["draw", "2x8", "--out", "none/a.svg"], "error: none/a.svg: cannot be written"),
     ],
