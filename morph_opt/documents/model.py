@@ -23,8 +23,8 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 """What may follow it: the same bytes each time."""
 
 
-def require_model_ending(path: Path, field: str | None = None) -> None:
-    """Refuse a name whose ending says no form.
+def form_of(path: Path, field: str | None = None) -> str:
+    """The ending that says the form of a model's file, one of `FORMS`.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def require_model_ending(path: Path, field: str | None = None) -> None:
     Raises
     ------
     InputError
-        Naming those that there are.
+        If the name has none: names those that there are.
     """
     bare = path.with_suffix("") if path.suffix in PACKERS else path
     if bare.suffix not in FORMS:
@@ -43,6 +43,7 @@ def require_model_ending(path: Path, field: str | None = None) -> None:
             f"behind it, got {str(path)[-120:]!r}",
             field=field,
         )
+    return bare.suffix
 
 
 def write_model(model: LinearModel, path: Path, note: str = "") -> None:
@@ -58,8 +59,5 @@ def write_model(model: LinearModel, path: Path, note: str = "") -> None:
     InputError
         If the ending is unknown or the file cannot be written.
     """
-    require_model_ending(path)
-    pack = PACKERS.get(path.suffix)
-    form = path.with_suffix("").suffix if pack else path.suffix
-    text = FORMS[form](model, note)
+    text, pack = FORMS[form_of(path)](model, note), PACKERS.get(path.suffix)
     write_atomically(path, pack(text.encode()) if pack else text)

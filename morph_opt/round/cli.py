@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.decision.rules import read_rules
-    from morph_opt.documents.model import require_model_ending
+    from morph_opt.documents.model import form_of
     from morph_opt.explain import RuleConflictError, explanation_text
     from morph_opt.policies.auto import AUTO
     from morph_opt.policies.registry import require_understood, require_workers
@@ -105,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.round.text import decision_text
 
     if arguments.write_model is not None:
-        require_model_ending(arguments.write_model, "--write-model")
+        form_of(arguments.write_model, "--write-model")
     effort = None
     if arguments.explain or arguments.explain_nodes:
         effort = Effort(jobs=arguments.explain_jobs, nodes=arguments.explain_nodes)

@@ -12,7 +12,7 @@ from typing import Any
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.ranked import ExactMip, whole_model
 from morph_opt.decision.rules import OperatorRules
-from morph_opt.documents.model import require_model_ending, write_model
+from morph_opt.documents.model import form_of, write_model
 from morph_opt.domain import Assignment, InputError, RoundState
 from morph_opt.domain.checked import checked
 from morph_opt.explain import Effort, Explainer, RoundExplanation
@@ -195,14 +195,13 @@ class RoundDecision:
             the round has no jobs.
         """
         file = Path(path)
-        require_model_ending(file, "path")
+        sign = "" if form_of(file, "path") == ".lp" else "-"
         evidence = self.decision.evidence
         if evidence is None:
             rule = "has a model of rounds with jobs under the policy milp only"
             raise InputError(rule, field="policy")
         method = ExactMip(make_solver(self.options.solver), self.options.formulation)
         model, unit, goal = whole_model(evidence.posed, method, _limits(self.options))
-        sign = "" if ".lp" in file.suffixes else "-"
         note = (
             f"{model.rows} rows, {model.columns} columns; "
             f"a unit of the objective is {sign}{unit!r} {goal}"
@@ -388,7 +387,8 @@ def decide_round(
         explanation = explainer.explain(decision.evidence, decision.allocation)
     step = decision.report.step
     if policy == "milp" and options.solver != PolicyOptions().solver and step not in ("", *SOLVING):
-        why = f"settled by step {step!r}, which asks none; --method exact asks it"
+        why = f"settled by step {step!r}, which asks none"
+        why += "" if options.method == "exact" else "; --method exact asks it"
         notes += (f"--solver has no effect in this round: {why}",)
     return RoundDecision(snapshot, policy, options, decision, explanation, notes)
 

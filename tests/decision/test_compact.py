@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from formulations.check_bound import check_bound
+from formulations.mps import to_mps
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
@@ -17,7 +18,7 @@ from morph_opt.decision.candidates.slices import compacted
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.ranked import ExactMip, whole_model
 from morph_opt.decision.rules.model import GangLimit, OperatorRules, TenantQuota
 from morph_opt.domain import JobState, RoundState
 from morph_opt.policies.objectives.plain import OBJECTIVES
@@ -96,6 +97,16 @@ def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
     assert once.posed is None
     check(compact.problem, once.selection)
     assert once.outcome.bound >= again.selection.value(again.posed.worth) * (1 - 1e-9)
+
+
+def test_the_model_that_is_written_of_a_compact_round_leaves_nothing_out() -> None:
+    small, whole = posers(cold_round(4, 2), "jct", OperatorRules())
+    method = ExactMip(HighsSolver())
+    texts = {
+        to_mps(whole_model(poser.pose(cold_round(4, 2)), method, EXACT)[0])
+        for poser in (small, whole)
+    }
+    assert len(texts) == 1
 
 
 def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:

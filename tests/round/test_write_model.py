@@ -41,7 +41,7 @@ def solved(path: Path) -> float:
     return float(unit[1]) * float(highs.getInfo().objective_function_value)
 
 
-@pytest.mark.parametrize("name", ["round.mps", "round.lp", "round.mps.xz"])
+@pytest.mark.parametrize("name", ["round.mps", "round.lp", "a.lp.mps", "round.mps.xz"])
 @pytest.mark.parametrize("objective", ["throughput", "jct", "auto"])
 def test_a_solver_finds_the_value_of_the_decision(
     name: str, objective: str, tmp_path: Path
