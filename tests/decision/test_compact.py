@@ -100,10 +100,10 @@ def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
 
 
 def test_the_model_that_is_written_of_a_compact_round_leaves_nothing_out() -> None:
-    small, whole = posers(cold_round(4, 2), "jct", OperatorRules())
+    small, whole = posers(cold_round(8, 2), "jct", OperatorRules())
     method = ExactMip(HighsSolver())
     texts = {
-        to_mps(whole_model(poser.pose(cold_round(4, 2)), method, EXACT)[0])
+        to_mps(whole_model(poser.pose(cold_round(8, 2)), method, EXACT)[0])
         for poser in (small, whole)
     }
     assert len(texts) == 1
