@@ -69,8 +69,8 @@ def check_knapsack(
     size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
     if core is not None:
         what, values = _worth_more(what, values, *core, claim + less + TOLERANCE * size)
-        if np.bincount(what.job, minlength=jobs).min(initial=1) == 0 or (what.most < 0).any():
-            return  # no choice of what is left is a decision
+        if np.bincount(what.job, minlength=jobs).min(initial=1) == 0:
+            return  # no choice of what is left is a decision; below 0 GPUs nothing fits
     if after.shape[0] != jobs + 1 or (np.asarray(after.shape[1:]) <= what.most).any():
         raise BoundError(claim, np.inf)
     place = np.empty(jobs, dtype=np.int64)

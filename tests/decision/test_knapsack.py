@@ -277,6 +277,9 @@ def test_tables_that_are_too_large_are_known_before_sizes_are() -> None:
     states = tables.table[0].size
     assert tables.takes_more_than(states * problem.jobs.count - 1)
     assert not tables.takes_more_than(states * tables.items.option.size)
+    additions = states * sum(map(len, tables._sizes))
+    assert tables.takes_more_than(additions - 1)
+    assert not tables.takes_more_than(additions)
 
 
 def test_twice_the_same_bit_by_bit() -> None:

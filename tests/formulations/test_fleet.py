@@ -213,6 +213,22 @@ def test_a_solver_s_last_digits_break_no_rule() -> None:
         check(small(budget=(1.0 - 3.0 * TOLERANCE) * problem.cost(good.nodes)), good)
 
 
+def test_a_bin_holds_what_its_gpus_have_and_no_second_more() -> None:
+    """200 units of 20 GPU-s each are all of four GPUs for 1000 s."""
+    own = {"scenario": ints(0), "group": ints(0), "bin": ints(0), "jobs": ints(4)}
+    for more, fits in ((1.0 + 0.3 * TOLERANCE, True), (1.0 + 3.0 * TOLERANCE, False)):
+        problem = small(**own, work=floats(200.0 * more))
+        at_once = flows_of(problem)[:, 3] == 0
+        on_first = problem.config_type[pairs_of(problem)[1]] == 0
+        flow = np.where(at_once & (flows_of(problem)[:, 1] == 0), 4000.0 * more, 0.0)
+        answer = FleetAnswer(ints(1, 0), np.where(on_first, 200.0 * more, 0.0), flow)
+        if fits:
+            check(problem, answer)
+        else:
+            with pytest.raises(FleetError, match="capacity"):
+                check(problem, answer)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -401,3 +401,15 @@ def test_nodes_that_lack_threads_are_passed_over_however_many() -> None:
     assert places.all_stay(np.arange(2, 41))
     assert places.starts(0) == (39,)
     assert places.starts(1) is None
+
+
+def test_threads_of_a_node_without_a_free_gpu_are_for_whoever_moves() -> None:
+    # Node 0 has all GPUs held and 7 of 8 threads left, node 1 a GPU free and 2 threads left.
+    start = Candidate(2, (1,), side=(8.0, 0.0, 0.0))
+    holds = [Hold(0, 0, 4, (0.25, 0.0, 0.0)), Hold(1, 1, 3, (2.0, 0.0, 0.0))]
+    places = Places(tiny([4, 4], [start], side=(8.0, 1e9, 1e9), holds=holds))
+    assert places.all_stay(np.arange(2))
+    most, ever = places.most_side(full=False), places.most_side(full=True)
+    assert most is not None
+    assert ever is not None
+    assert (most[0, 0], ever[0, 0]) == (2.0, 7.0)
