@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import distinct_rows
+from formulations.columns import distinct_rows, numbered
 from formulations.layout import RoundModel
 from formulations.linear_model import Block, LinearModel
 from formulations.round.tables import Level, RoundProblem
@@ -37,14 +37,12 @@ def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
     A guess by what candidates are and what they are worth: rows of rules may tell them apart.
     """
     table = problem.candidates
-    row = table.templates[1]
-    _, kind = distinct_rows(np.column_stack([row, level.value[: table.count]]).astype(np.float64))
-    kinds = int(kind.max(initial=-1)) + 1
-    weight = np.random.default_rng(0).random(kinds)
+    value, worth = np.unique(level.value[: table.count], return_inverse=True)
+    known, kind = numbered(table.templates[1] * value.size + worth.reshape(-1))
+    weight = np.random.default_rng(0).random(known.size)
     of_job = np.bincount(table.job, weight[kind], problem.jobs.count)
     _, group = np.unique(of_job, return_inverse=True)
-    found: Ints = np.unique(group.reshape(-1)[table.job] * kinds + kind, return_inverse=True)[1]
-    return found.reshape(-1)
+    return numbered(group.reshape(-1)[table.job] * known.size + kind)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,18 +178,19 @@ class _Definition:
     def _paid_for_slots(self) -> Floats:
         """Least price of slots for the parts of each start, inside one leaf or domain if asked."""
         table, held = self.problem.options.starts, self.problem.options.held
-        paid = np.zeros(self.problem.options.count)
-        starts = np.zeros(table.count, dtype=bool)
-        starts[np.setdiff1d(np.arange(table.count), held.option)] = True
-        for scope in np.unique(table.scope[starts]).tolist():
-            for node_set in np.unique(table.node_set[starts & (table.scope == scope)]).tolist():
-                mine = starts & (table.scope == scope) & (table.node_set == node_set)
-                parts = np.flatnonzero(mine[table.part_candidate])
-                owner, kind = table.part_candidate[parts], self.kinds.of_part[parts]
-                least = np.full(table.count, np.inf)
-                for price in self._prices_of_places(scope, node_set):
-                    np.minimum(least, np.bincount(owner, price[kind], table.count), out=least)
-                paid[: table.count][mine] = least[mine]
+        # Rounds have a million candidates, which are of a few hundred configurations.
+        rows, which = table.templates
+        of_row = np.full(rows.count, np.inf)
+        for scope, node_set in {*zip(rows.scope.tolist(), rows.node_set.tolist(), strict=True)}:
+            mine = (rows.scope == scope) & (rows.node_set == node_set)
+            parts = np.flatnonzero(mine[rows.part_candidate])
+            owner, kind = rows.part_candidate[parts], self.kinds.of_part[parts]
+            least = np.full(rows.count, np.inf)
+            for price in self._prices_of_places(scope, node_set):
+                np.minimum(least, np.bincount(owner, price[kind], rows.count), out=least)
+            of_row[mine] = least[mine]
+        paid = gathered(of_row, which, np.zeros(self.problem.options.count - which.size))
+        paid[held.option] = 0.0
         return paid
 
     def _prices_of_places(self, scope: int, node_set: int) -> Floats:

@@ -41,6 +41,18 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     return table[first], at.reshape(-1)
 
 
+def numbered(key: Ints) -> tuple[Ints, Ints]:
+    """Distinct numbers of at least 0, ascending, and which of them each is.
+
+    What ``np.unique(key, return_inverse=True)`` gives, without sorting where they are dense.
+    """
+    if int(key.max(initial=-1)) >= key.size:
+        distinct, at = np.unique(key, return_inverse=True)
+        return distinct, at.reshape(-1)
+    there = np.bincount(key) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[key]
+
+
 def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
     """Distinct columns of a table, shape (rows, D), and which of them each column is.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.round.decode import started_parts
 from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import (
@@ -47,25 +48,22 @@ class SubRound:
         return Selection(choice, tuple(nodes))
 
 
-def with_candidates(problem: RoundProblem, level: Level, kept: Ints) -> SubRound:
-    """The round with these candidates alone, ascending; for rounds without pairs."""
-    every = np.arange(problem.jobs.count, dtype=np.int64)
+def with_candidates(problem: RoundProblem, level: Level, kept: Ints | None) -> SubRound:
+    """The round with these candidates alone, ascending, or with all (None).
+
+    With fewer of them it must be a round without pairs.
+    """
+    every, nodes = (np.arange(n, dtype=np.int64) for n in (problem.jobs.count, problem.nodes.count))
+    if kept is None:
+        options = np.arange(problem.options.count, dtype=np.int64)
+        return SubRound(problem, level, every, options, nodes)
     at = np.full(problem.candidates.count, -1, dtype=np.int64)
     at[kept] = np.arange(kept.size)
     rules = _rules_of(problem.rules, at, every, np.zeros(problem.rules.count))
     smaller = replace(problem, candidates=problem.candidates.take(kept), rules=rules)
     options = np.concatenate([kept, problem.options.stays])
     worth = Level(level.name, level.unit, level.value[options])
-    return SubRound(smaller, worth, every, options, np.arange(problem.nodes.count, dtype=np.int64))
-
-
-def whole_round(problem: RoundProblem, level: Level) -> SubRound:
-    """The round as a part of itself."""
-    jobs, options, nodes = (
-        np.arange(count, dtype=np.int64)
-        for count in (problem.jobs.count, problem.options.count, problem.nodes.count)
-    )
-    return SubRound(problem, level, jobs, options, nodes)
+    return SubRound(smaller, worth, every, options, nodes)
 
 
 def residual_round(
@@ -145,11 +143,11 @@ def _used_by_others(
     np.add.at(used, here.node, here.demand)
     np.add.at(uplinks, nodes.leaf[here.node], here.uplink_gb_per_s)
     starts = (decided.choice >= 0) & (decided.choice < table.count)
-    for job in np.flatnonzero(starts & ~free).tolist():
-        candidate = int(decided.choice[job])
-        for part, node in zip(table.parts(candidate), decided.nodes[job], strict=True):
-            used[node] += table.demand(candidate, part)
-            uplinks[nodes.leaf[node]] += table.sends(candidate, part)
+    node, part = started_parts(problem, decided, np.flatnonzero(starts & ~free))
+    rows = problem.options.starts.templates[0]
+    np.add.at(used, node, rows.demands(part))
+    sent = rows.part_gpus[part] * rows.sent_per_gpu[rows.part_candidate[part]]
+    np.add.at(uplinks, nodes.leaf[node], sent)
     return used, uplinks
 
 

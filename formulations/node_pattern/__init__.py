@@ -96,7 +96,7 @@ def build(problem: RoundProblem, level: Level, tight: bool = False) -> RoundMode
     parts = count_parts(problem, kinds)
     busy = add_free(builder, problem, layout, cells, kinds, tight)
     z = add_patterns(builder, problem, cells, kinds, busy)
-    types = find_gang_types(problem, kinds, parts)
+    types = find_gang_types(problem, kinds)
     places = add_gangs(builder, problem, layout, cells, kinds, types, parts)
     _add_slots(builder, kinds, z, places)
     _add_uplinks(builder, problem, layout, cells, kinds, places)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import by_content, distinct_rows
+from formulations.columns import by_content, distinct_rows, of_rows
 from formulations.node_pattern.patterns import Vector
 from formulations.round.candidates import amounts
 from formulations.round.tables import RoundProblem, Scope
@@ -174,7 +174,7 @@ class Kinds:
         The other scarce resources of each class; formulations bound them per cell, and decode
         makes sure of them on every node.
     of_part
-        Kind of each candidate part, shape (P,).
+        Kind of each part of the templates of starts, shape (P,).
     """
 
     node_class: Ints
@@ -197,11 +197,9 @@ KIND_LIMIT = 8
 
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
-    c, which = problem.options.starts.templates
-    kinds = _kinds(
-        c.part_class, c.demands(slice(None)), _worst_side(problem), problem.nodes.capacity
-    )
-    return replace(kinds, of_part=kinds.of_part[c.parts_of(which)[0]])
+    c = problem.options.starts.templates[0]
+    worst, capacity = _worst_side(problem), problem.nodes.capacity
+    return _kinds(c.part_class, c.demands(slice(None)), worst, capacity)
 
 
 @by_content
@@ -257,11 +255,18 @@ class PartCounts:
 
 def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
     """How many parts of each kind every candidate has."""
-    base = max(1, kinds.count)
-    key = problem.options.starts.part_candidate * base + kinds.of_part
-    count = np.bincount(key)
-    key = np.flatnonzero(count)
-    return PartCounts(key // base, key % base, count[key])
+    counts, which = _by_kind(problem, kinds), problem.options.starts.templates[1]
+    row, kind = np.nonzero(counts)
+    entry, start = of_rows(np.searchsorted(row, np.arange(counts.shape[0] + 1)), which)
+    candidate = np.repeat(np.arange(which.size), np.diff(start))
+    return PartCounts(candidate, kind[entry], counts[row, kind][entry])
+
+
+def _by_kind(problem: RoundProblem, kinds: Kinds) -> Ints:
+    """How many parts of each kind every template of a start has, shape (rows, S)."""
+    c, width = problem.options.starts.templates[0], kinds.count
+    count = np.bincount(c.part_candidate * width + kinds.of_part, minlength=c.count * width)
+    return count.reshape(c.count, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,15 +307,14 @@ class GangTypes:
         return int(self.scope.size)
 
 
-def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> GangTypes:
+def find_gang_types(problem: RoundProblem, kinds: Kinds) -> GangTypes:
     """Types in lexicographic order of their attributes.
 
     Types are distinguished by the uplink share only where uplinks matter, and by other resources
     only where these are aggregated.
     """
     c, which = problem.options.starts.templates
-    counts = np.zeros((c.count, kinds.count), dtype=np.int64)
-    counts[which[parts.candidate], parts.kind] = parts.count
+    counts = _by_kind(problem, kinds)
     share = c.sent_per_gpu if uplinks_matter(problem) else np.zeros(c.count)
     is_aggregated = np.zeros((problem.nodes.classes, problem.nodes.resources), dtype=bool)
     for t, resources in enumerate(kinds.aggregated):

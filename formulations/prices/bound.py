@@ -18,7 +18,6 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import (
-    count_parts,
     find_cells,
     find_gang_types,
     find_kinds,
@@ -180,7 +179,7 @@ class _Slots:
         """Price of each option, shape (O,); inf for a start that has no nodes."""
         problem, cells, kinds = self._problem, self._cells, self._kinds
         table = problem.options.starts
-        types = find_gang_types(problem, kinds, count_parts(problem, kinds))
+        types = find_gang_types(problem, kinds)
         cost = np.zeros(types.count)
         same = cells.node_class[:, None] == kinds.node_class[None, :]
         for q in range(types.count):

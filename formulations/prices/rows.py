@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import stretches
+from formulations.columns import no_floats, stretches
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.resources import UPLINK
 from formulations.round.rule_table import RULE_U
@@ -93,9 +93,12 @@ class Held:
         return sparse.csr_array(
             (
                 np.concatenate(
-                    [use[kind[own]] for use, own in zip(self.of_kinds, options, strict=True)]
+                    [
+                        no_floats(),
+                        *(use[kind[own]] for use, own in zip(self.of_kinds, options, strict=True)),
+                    ]
                 ),
-                np.concatenate([own.astype(np.int32) for own in options]),
+                np.concatenate([np.zeros(0, dtype=np.int32), *options], dtype=np.int32),
                 np.cumsum([0, *(own.size for own in options)]),
             ),
             shape=(len(options), kind.size),

@@ -21,17 +21,23 @@ every decision of the round (`formulations.prices.bound`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows
-from formulations.node_pattern.cells import count_parts, find_cells, find_gang_types, find_kinds
+from formulations.node_pattern.cells import find_cells, find_gang_types, find_kinds
 from formulations.node_pattern.patterns import SLACK, maximal_patterns
 from formulations.prices.bound import MARGIN, Prices
 from formulations.prices.relaxation import Evaluation, Relaxation, slope_of
+from formulations.prices.rows import Held
 from formulations.prices.sizes import Sizes
 from formulations.round.tables import Level, RoundProblem
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 MOST_GANGS = 8
 """Jobs on a node of which every subset is looked at; further ones pay nothing for going on."""
@@ -85,7 +91,7 @@ class SlotRelaxation(Relaxation):
         self._problem = problem
         self._base = self.shared
         self._cells, self._kinds = find_cells(problem), find_kinds(problem)
-        types = find_gang_types(problem, self._kinds, count_parts(problem, self._kinds))
+        types = find_gang_types(problem, self._kinds)
         counts, kind = distinct_rows(types.counts.astype(np.float64))
         self._counts, self._type = counts, kind[types.of_candidate]
         if self._plain:
@@ -158,14 +164,10 @@ class SlotRelaxation(Relaxation):
 
     def _with_slots(self) -> None:
         """Put the rows of slots behind the others."""
-        from scipy import sparse
-
         base, slots = self._base, self._kinds.count
-        option, kind = np.nonzero(self._counts[self._type])
-        asks = sparse.csr_array(
-            (self._counts[self._type[option], kind], (kind, option)),
-            shape=(slots, self.value.size),
-        )
+        stays = self.value.size - self._type.size
+        of_kinds = np.hstack([self._counts.T, np.zeros((slots, stays))])
+        asks = Held(of_kinds, self._type, stays).matrix()
         self.shared = replace(
             base,
             label=(*base.label, *(("slot", g, 0) for g in range(slots))),
@@ -216,13 +218,19 @@ class SlotRelaxation(Relaxation):
         every[self._stay[self._runs]] = -np.inf
         return self._best_alone(every)
 
+    @cached_property
+    def _stay_use(self) -> sparse.csr_array:
+        """What each stay uses of the rows before those of slots, a row for each job that runs."""
+        return self._base.use.T.tocsr()[self._stay[self._runs]]
+
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
         """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
         base = self._base
         stays = self._stay[self._runs]
         worth = np.full(self.jobs, -np.inf)
-        use = base.use.T.tocsr()[stays] if prices[: base.count].any() else None
-        paid = 0.0 if use is None else use @ prices[: base.count]
+        paid: Floats | float = 0.0
+        if prices[: base.count].any():
+            paid = self._stay_use @ prices[: base.count]
         worth[self._runs] = np.where(self.fine[stays], self.value[stays] - paid, -np.inf)
         most = FORCED * float(np.abs(self.value).max(initial=0.0))
         above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, most), 0.0)

@@ -294,6 +294,17 @@ def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
     return _holds_fit(problem, room_after_stays(problem, choice))
 
 
+def started_parts(problem: RoundProblem, decided: Selection, jobs: Ints) -> tuple[Ints, Ints]:
+    """Parts of the starts of some jobs, job by job: the node of each, and its row.
+
+    The row is one of the parts of the templates of starts.
+    """
+    rows, which = problem.options.starts.templates
+    part, _ = rows.parts_of(which[decided.choice[jobs]])
+    node = [node for job in jobs.tolist() for node in decided.nodes[job]]
+    return np.asarray(node, dtype=np.int64), part
+
+
 def without_jobs(choice: Ints, jobs: Ints) -> Ints:
     """The choice with nothing for some jobs, nor for those that share what these have."""
     return np.where(np.isin(choice, choice[jobs]), NONE, choice)

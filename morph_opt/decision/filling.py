@@ -12,7 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.arrays import Bools
-from formulations.round.decode import SLACK, Room, place_parts, room_after_stays
+from formulations.round.decode import (
+    SLACK,
+    Room,
+    place_parts,
+    room_after_stays,
+    started_parts,
+)
 from formulations.round.rules import broken_rule
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
@@ -141,9 +147,8 @@ def room_left(problem: RoundProblem, selection: Selection) -> Room:
     jobs = np.flatnonzero(selection.named)
     # What several jobs share is taken once, by the first; what goes on in place was counted.
     jobs = jobs[options.job[selection.choice[jobs]] == jobs]
-    rows, which = options.starts.templates
-    part, _ = rows.parts_of(which[selection.choice[jobs]])
-    node = np.asarray([node for job in jobs.tolist() for node in selection.nodes[job]], dtype=int)
+    rows = options.starts.templates[0]
+    node, part = started_parts(problem, selection, jobs)
     np.subtract.at(room.nodes, node, rows.demands(part))
     sent = rows.part_gpus[part] * rows.sent_per_gpu[rows.part_candidate[part]]
     np.subtract.at(room.uplinks, leaf[node], sent)

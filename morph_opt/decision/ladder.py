@@ -36,13 +36,19 @@ from formulations.prices.rounding import Rounding
 from formulations.prices.slots import surplus_at
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
-from formulations.subround import residual_round, whole_round, with_candidates
+from formulations.subround import SubRound, residual_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound, may_be_whole
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.spread import WIDE, floor_of, unsure
 from morph_opt.decision.steps.exact import Inside
-from morph_opt.decision.steps.freed import freed_for, most_offered, offered_of, worth_of
+from morph_opt.decision.steps.freed import (
+    branches_of,
+    freed_for,
+    most_offered,
+    offered_of,
+    worth_of,
+)
 from morph_opt.decision.steps.knapsack import decided_by_tables, tables_of
 from morph_opt.decision.steps.known import Known
 from morph_opt.decision.steps.slots import slots_priced
@@ -61,9 +67,6 @@ COMPACT = 100_000
 
 SHAPES = 0.01
 """Gap from which on slots are priced: less is due to single jobs, not to shapes."""
-
-RESIDUAL_NODES = 300
-"""Branch-and-bound nodes of a residual round at most."""
 
 SMALL = 2_000
 """Candidates below which the exact round, without what prices rule out, costs less than those."""
@@ -100,8 +103,8 @@ class Ladder:
         began = time.perf_counter()
         found = self._climbed(posed, limits, None)
         left = limits.time_s - (time.perf_counter() - began)
-        wide = found.outcome.gap > limits.gap
-        if not (posed.view.compact and may_be_whole(posed.problem) and wide and left > 0.0):
+        wide = posed.view.compact and found.outcome.gap > limits.gap and left > 0.0
+        if not (wide and may_be_whole(posed.problem, found.outcome.gap > SHAPES)):
             return found
         # Shapes that were left out may close the gap, and only with them something is proven.
         whole = posed.whole()
@@ -250,8 +253,7 @@ class _Climb:
         large = problem.candidates.count >= SMALL
         # Where nodes run out of threads or memory, choices by GPUs alone are far from any decision.
         short = large and bool(relaxation.shared.short.any())
-        to_come = self._compact and may_be_whole(problem)
-        if short and to_come:
+        if short and self._compact and may_be_whole(problem, False):
             return  # to be posed whole
         by_slots = large and not self._compact
         if short and by_slots:
@@ -267,7 +269,7 @@ class _Climb:
             state.better(problem, level, decided_by_prices(problem, rounding))
             self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         wide = relative_gap(state.value, state.bound) > SHAPES
-        if wide and to_come:
+        if wide and self._compact and may_be_whole(problem, True):
             return  # to be posed whole
         if by_slots and wide and not short and not self._done(state, gap):
             slots = self._slots(problem, level, state, chosen, lp, gap)
@@ -329,7 +331,7 @@ class _Climb:
         if self._done(state, gap):
             return
         # What is left for the round that is posed whole is not worth more than the first ones.
-        to_come = self._compact and may_be_whole(problem)
+        to_come = self._compact and may_be_whole(problem, False)
         turns = Turns(problem.nodes.count, self._thorough, not to_come)
         loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         tried = np.zeros(problem.jobs.count, dtype=bool)
@@ -394,10 +396,8 @@ class _Climb:
         here = worth_of(level, state.selection, part.jobs)
         asked = max(gap * abs(state.value), missing)
         close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
-        limits = self._part_limits(close, RESIDUAL_NODES)
-        rounds = RoundSolver(self._solver, limits, thorough=self._thorough, tight=True)
-        solved = rounds.ranked(part.problem, (part.level,))
-        self._count(rounds, solved)
+        limits = self._part_limits(close, branches_of(part.problem))
+        solved = self._solved(part, limits, thorough=self._thorough, tight=True)
         if solved.selection is None:
             return False
         if state.better(problem, level, part.merged(state.selection, solved.selection)):
@@ -414,13 +414,9 @@ class _Climb:
         nodes: int | None = None,
     ) -> None:
         """The exact round over the candidates that may be in a better decision; None: over all."""
-        part = (
-            whole_round(problem, level) if kept is None else with_candidates(problem, level, kept)
-        )
+        part = with_candidates(problem, level, kept)
         tight = problem.candidates.count >= SMALL
-        rounds = RoundSolver(self._solver, self._part_limits(gap, nodes), tight=tight)
-        solved = rounds.ranked(part.problem, (part.level,))
-        self._count(rounds, solved)
+        solved = self._solved(part, self._part_limits(gap, nodes), thorough=True, tight=tight)
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
@@ -442,8 +438,12 @@ class _Climb:
         asked = nodes if limits.nodes is None else limits.nodes
         return replace(limits, nodes=min(nodes, asked))
 
-    def _count(self, rounds: RoundSolver, solved: Solved) -> None:
+    def _solved(self, part: SubRound, limits: Limits, *, thorough: bool, tight: bool) -> Solved:
+        """The exact answer for a part of the round; its time counts."""
+        rounds = RoundSolver(self._solver, limits, thorough=thorough, tight=tight)
+        solved = rounds.ranked(part.problem, (part.level,))
         self._times.build_ms += rounds.clock.build_ms
         self._times.solve_ms += rounds.clock.solve_ms
         self._times.place_ms += rounds.clock.place_ms
         self._size = (solved.rows, solved.columns)
+        return solved

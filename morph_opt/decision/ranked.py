@@ -45,6 +45,9 @@ In rounds of hundreds of jobs on nodes that are all but full no few of them are 
 themselves, and each question takes a quarter of a second.
 """
 
+PLACED_COLUMNS = 30_000
+"""Columns of a placement question up to which a solver is asked: larger ones have no end."""
+
 NAMED_LIMIT = 200_000
 """Parts of candidates times nodes up to which naming the nodes is worth trying."""
 
@@ -316,13 +319,18 @@ class RoundSolver:
         return self.exact_placement(problem, choice) if self._thorough else (None, False)
 
     def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:
-        """Nodes for a choice by the reference formulation, or whether there are provably none."""
+        """Nodes for a choice by the reference formulation, or whether there are provably none.
+
+        Neither where the question is larger than `PLACED_COLUMNS`.
+        """
         if not in_place_fits(problem, choice):
             return None, True
         small = restricted(problem, choice)
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
         self._asked += built.model.columns
+        if built.model.columns > PLACED_COLUMNS:
+            return None, False
         limits = replace(self._limits, gap=0.0, time_s=self._time_s())
         outcome = self._solver.solve(built.model, limits)
         everyone = small.options.count

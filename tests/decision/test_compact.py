@@ -92,7 +92,7 @@ def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
     again = Ladder(HighsSolver()).solve(compact, limits)
     assert again.posed is not None
     check(again.posed.problem, again.selection)
-    monkeypatch.setattr(pose, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
+    monkeypatch.setattr(pose, "LARGEST_SHAPED", compact.problem.candidates.count - 1)
     once = Ladder(HighsSolver()).solve(compact, limits)
     assert once.posed is None
     check(compact.problem, once.selection)
@@ -107,6 +107,19 @@ def test_the_model_that_is_written_of_a_compact_round_leaves_nothing_out() -> No
         for poser in (small, whole)
     }
     assert len(texts) == 1
+
+
+def test_larger_rounds_are_posed_whole_only_where_shapes_make_the_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = cold_round(30, 3, kind="odd")
+    compact = posers(state, "throughput", OperatorRules())[0].pose(state)
+    monkeypatch.setattr(ladder, "TABLES", 0)
+    monkeypatch.setattr(pose, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
+    for gap, whole in ((-1.0, True), (np.inf, False)):
+        monkeypatch.setattr(ladder, "SHAPES", gap)
+        solved = Ladder(HighsSolver()).solve(compact, replace(LIMITS, gap=1e-6))
+        assert (solved.posed is not None) == whole
 
 
 def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
@@ -153,7 +166,7 @@ def test_what_is_best_of_a_compact_round_is_no_bound_of_all(
     assert solved.selection is not None
     check(solved.posed.problem, solved.selection)
     assert solved.selection.value(solved.posed.worth) == pytest.approx(best[1])
-    monkeypatch.setattr(ladder, "may_be_whole", lambda _: False)
+    monkeypatch.setattr(ladder, "may_be_whole", lambda *_: False)
     solved = Ladder(HighsSolver()).solve(posed[0], EXACT)
     assert solved.posed is None
     assert solved.outcome.bound >= best[1] * (1.0 - 1e-9)

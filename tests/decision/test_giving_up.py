@@ -96,6 +96,23 @@ def test_models_without_columns_to_spare_end_in_the_same_decision(
         assert solved.selection.value(level) == pytest.approx(known.value(level))
 
 
+def test_a_placement_question_that_is_too_large_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = tiny([8] * 3, [Candidate(0, (8, 8)), Candidate(1, (8, 8))])
+    choice = np.arange(2, dtype=np.int64)
+    assert RoundSolver(HighsSolver(), EXACT).exact_placement(problem, choice) == (None, True)
+    monkeypatch.setattr(ranked, "PLACED_COLUMNS", 0)
+    assert RoundSolver(HighsSolver(), EXACT).exact_placement(problem, choice) == (None, False)
+    for case_ in hard_cases(6):
+        solved = RoundSolver(HighsSolver(), EXACT).ranked(*_one(case_))
+        monkeypatch.undo()
+        known = RoundSolver(HighsSolver(), EXACT).ranked(*_one(case_)).selection
+        monkeypatch.setattr(ranked, "PLACED_COLUMNS", 0)
+        assert known is not None
+        assert solved.outcome.bound >= known.value(case_[1]) * (1 - 1e-9)
+
+
 def test_many_jobs_become_the_few_that_cannot_be_together() -> None:
     """Three nodes for two gangs of two, beside sixty jobs for which there is room elsewhere."""
     alone = [Candidate(job, (1,), node_class=1) for job in range(60)]

@@ -183,7 +183,7 @@ def test_prices_of_what_compact_rounds_left_out_bound_nothing(
     short: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two jobs, each worth its GPUs, run at once if one takes a shape that the round has not."""
-    monkeypatch.setattr(ladder, "may_be_whole", lambda _: False)
+    monkeypatch.setattr(ladder, "may_be_whole", lambda *_: False)
     gpus, kept, left_out, other = COMPACTED[short]
     compact, whole = (
         tiny([gpus, gpus], [one, other], side=(9.0, 9.0, 4.0)) for one in (kept, left_out)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from morph_opt.decision.steps.freed import BRANCHES, WORK, branches_of
 from morph_opt.decision.steps.turns import IN_VAIN, Turns
+from tests.formulations.worlds.rounds import Candidate, tiny
 
 
 def in_vain(turns: Turns, freed: tuple[int, ...]) -> int:
@@ -23,8 +25,24 @@ def test_large_rounds_end_after_as_many_in_vain_as_small_ones() -> None:
     assert counts == [IN_VAIN + 1] * 2
 
 
+def test_where_slots_are_priced_they_grow_to_half_of_all_nodes() -> None:
+    for nodes, most in ((64, 480), (1_024, 480), (2_048, 960), (8_192, 3_840), (131_072, 3_840)):
+        shaped, plain = Turns(nodes, True, True), Turns(nodes, False, True)
+        in_vain(shaped, (1,))
+        in_vain(plain, (1,))
+        assert shaped.most[1] == most
+        assert plain.most[1] == 480
+
+
 def test_what_gains_much_goes_on() -> None:
     turns = Turns(131_072, shapes=False, grows=False)
     for _ in range(3 * IN_VAIN):
         turns.after(480, 0.1, 1.0, solved=True)
     assert not turns.ended
+
+
+def test_large_residual_rounds_branch_less() -> None:
+    small, large = (tiny([8] * n, [Candidate(0, (1,))] * n) for n in (10, 4_000))
+    assert branches_of(small) == BRANCHES
+    assert branches_of(large) * large.candidates.count <= WORK
+    assert 0 < branches_of(large) < BRANCHES

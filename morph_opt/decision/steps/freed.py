@@ -7,13 +7,19 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice
 from formulations.prices import Relaxation
+from formulations.round.decode import started_parts
 from formulations.round.tables import Level, RoundProblem, Selection
+from morph_opt.decision.steps.exact import PER_HOLD
 
 OFFERED = 0.3
 """Candidates of a residual round lose at most this share of what the gap is worth."""
 
 MOST_OFFERED, EACH = 2_500, 8
 """Candidates of a residual round at most, those that lose least; as many a job if that is more."""
+
+BRANCHES, WORK = 300, 400_000
+"""Branch-and-bound nodes of a residual round at most, and these times its columns: the linear
+programs of large ones take long."""
 
 
 def freed_for(
@@ -113,6 +119,12 @@ def most_offered(jobs: int) -> int:
     return max(MOST_OFFERED, EACH * jobs)
 
 
+def branches_of(residual: RoundProblem) -> int:
+    """Branch-and-bound nodes of a residual round at most."""
+    columns = residual.candidates.count + PER_HOLD * residual.holds.count
+    return max(1, min(BRANCHES, WORK // max(1, columns)))
+
+
 def worth_of(level: Level, decided: Selection, jobs: Ints) -> float:
     """What some jobs are worth in a decision."""
     picked = decided.choice[jobs].tolist()
@@ -142,10 +154,8 @@ def _spare(problem: RoundProblem, decided: Selection) -> Floats:
     nodes, here = problem.nodes, problem.options.held.chosen(decided.choice)
     spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
     np.subtract.at(spare, here.node, here.demand[:, 0])
-    for job, own in enumerate(decided.nodes):
-        if own:
-            parts = problem.candidates.parts(int(decided.choice[job]))
-            np.subtract.at(spare, list(own), parts)
+    node, part = started_parts(problem, decided, np.flatnonzero(decided.named))
+    np.subtract.at(spare, node, problem.options.starts.templates[0].part_gpus[part])
     return np.where(nodes.open, spare, 0.0)
 
 

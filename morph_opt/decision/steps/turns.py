@@ -5,10 +5,14 @@ from __future__ import annotations
 FREE_JOBS, FREE_NODES = 100, 60
 """Jobs and nodes of a residual round at most."""
 
-MUCH, PARTS, GROWN = 0.1, 4.0, 3
+MUCH, PARTS = 0.1, 4.0
 """A residual round gains little that gains less than this share of what is missing, of as many
-times its nodes' share of it; and how often they double in size, after two that did, until there are
-no more."""
+times its nodes' share of it."""
+
+GROWN, LARGEST, HALF = 3, 6, 2
+"""How often they double in size, after two that gained little, until there are no more: so often
+the first, or where slots are priced up to this part of all nodes, but no more often than the
+second. What shapes cost lies on many nodes."""
 
 TURNS = 8
 """How often a node is decided anew in residual rounds at most, on average: what bounds their work
@@ -20,7 +24,7 @@ takes time in proportion to the round, and a large round has many."""
 
 SHAPED, DROP = 2, 8
 """How often they have doubled from the first one on where slots are priced, and once for all nodes
-that are so many times theirs."""
+that are so many times theirs: small ones are a drop in large rounds."""
 
 
 class Turns:
@@ -45,11 +49,14 @@ class Turns:
 
     def __init__(self, nodes: int, shapes: bool, grows: bool) -> None:
         self._nodes = nodes
-        # Small ones are a drop in large rounds; what shapes cost lies on many nodes.
-        self._size = min(GROWN, (nodes // (DROP * FREE_NODES)).bit_length())
+        largest = GROWN
+        if shapes:
+            half = nodes // (HALF * FREE_NODES)
+            largest = min(LARGEST, max(GROWN, half.bit_length() - 1))
+        self._size = min(largest, (nodes // (DROP * FREE_NODES)).bit_length())
         if shapes:
             self._size = max(self._size, SHAPED)
-        self._grown = GROWN if grows else 0
+        self._grown = largest if grows else 0
         self._little = self._unsolved = self._freed = 0
         self.count = 0
         self.ended = False
