@@ -28,7 +28,7 @@ WHERE = {
     "CAPACITY": "capacity c.csv --trace helios:helios.csv --cluster 1x8",
     "LOG": "--policy fifo --trace helios:helios.csv",
     "SHUFFLE": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_shuffler",
-    "SEARCH": "--trace search-twin --objective feedback --restart-s 20 --until-s 3000",
+    "SEARCH": "--trace search-twin --objective feedback --restart-s 20 --until-s 5200",
     "NAIVE": "--trace naive --policy srtf --until-s 2000",
     "QUEUES": "--trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 20000",
     "PAIRS": "--trace gavel-96 --interval 3600 --until-s 15000",
