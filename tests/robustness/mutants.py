@@ -35,7 +35,16 @@ PER_TESTS_S = 1800.0
 
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
-    ("formulations/knapsack", ("tests/decision/test_knapsack.py", "tests/formulations")),
+    (
+        "formulations/knapsack",
+        ("tests/decision/test_knapsack.py", "tests/decision/test_knapsack_core.py",
+         "tests/formulations"),
+    ),
+    (
+        "formulations/check_knapsack",
+        ("tests/decision/test_knapsack.py", "tests/decision/test_knapsack_core.py",
+         "tests/formulations"),
+    ),
     ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
     (
         "formulations/round/check",
