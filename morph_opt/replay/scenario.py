@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from morph_opt.clusters import cluster_of, cluster_to_tables, load_cluster, parse_short
@@ -135,7 +134,7 @@ class Scenario:
             for word, value in asked.items()
             if value is not None and not isinstance(value, str | Path)
         }
-        put(self, "own", MappingProxyType(own))
+        put(self, "own", own)
 
     def __hash__(self) -> int:
         return hash(self.digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,14 @@ def test_settings_that_are_gone_are_read_at_their_only_value(
     path.write_text(text.replace(f"[{part}]\n", f"[{part}]\n{key} = {other}\n"))
     with pytest.raises(InputError, match=rf"{part}\.{key}: .*benchmarks\.published"):
         read_scenario(path)
+
+
+def test_another_process_gets_the_same_scenario() -> None:
+    scenario = Scenario("naive", policy="srtf", seed=2)
+    sent = pickle.loads(pickle.dumps(scenario))
+    assert sent == scenario
+    assert sent.digest == scenario.digest
+    assert sent.run().summary.values == scenario.run().summary.values
 
 
 def test_the_seeds_draw_apart() -> None:
