@@ -42,8 +42,10 @@ def _row(cells: Mapping[str, Cell], unit: str) -> dict[str, Cell]:
         if name == "workloads" and "passed" in cells:
             shown["workloads that pass"] = f"{cells['passed']} of {cell}"
         elif name == "lower":
-            low, high = (_percent(cells[one]) for one in ("lower", "upper"))
-            shown["share"] = f"{low} to {high}" if low and high else ""
+            # Of workloads that pass it bounds their share, of a difference the difference itself.
+            kind, text = ("share", _percent) if "passed" in cells else ("interval", _number)
+            low, high = (text(cells[one]) for one in ("lower", "upper"))
+            shown[kind] = f"{low} to {high}" if low and high else ""
         elif name == "mean":
             around = [_number(cells.get(one)) for one in ("mean_lower", "mean_upper")]
             interval = f" ({around[0]} to {around[1]})" if all(around) else ""

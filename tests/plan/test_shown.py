@@ -22,6 +22,12 @@ def test_evidence_in_words() -> None:
     assert "nan" not in "".join(shown)
 
 
+def test_an_interval_of_a_difference_is_no_share() -> None:
+    shown = readable(("of", "difference", "lower", "upper"), [("jct_s", 392.7, 370.86, 413.4)])
+    assert list(shown.header) == ["of", "difference", "interval"]
+    assert shown.rows[0][-1] == "370.9 to 413.4"
+
+
 def test_other_tables_keep_their_cells() -> None:
     shown = readable(("job", "q10_s", "decided_by"), [("a", 12.0, "replay")])
     assert shown.to_text().splitlines()[1].split() == ["a", "12", "replay"]

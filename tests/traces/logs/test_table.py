@@ -67,6 +67,14 @@ def test_usual_names_are_guessed(
     assert (queued in report.assumed) == (header == "submit,gpus,end")
 
 
+def test_a_column_that_is_called_by_its_unit_counts_it(tmp_path: Path) -> None:
+    text = "asked_at,cards,hours\n5,2,0.5\n"
+    for asked, run_s in (("hours", 1800.0), ("hours[min]", 30.0)):
+        (job,), report = table(tmp_path, text, f"submit=asked_at,duration={asked}")
+        assert job.run_s == pytest.approx(run_s)
+        assert f"{run_s / 0.5:.0f} s" in report.assumed[0]
+
+
 def test_everything_that_a_table_may_tell(tmp_path: Path) -> None:
     header = "job_id,user,project,model_name,gpu_type,nodes,node_list,submit,start,end,gpus,State"
     lines = [

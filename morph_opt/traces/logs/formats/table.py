@@ -161,9 +161,12 @@ def _named(header: Sequence[str], asked: str) -> dict[str, Column | None]:
 
 
 def _plain(name: str, what: str) -> tuple[str, float]:
-    """Letters of a name in lower case; of times without a unit at the end, and its seconds."""
+    """Letters of a name in lower case; of times without a unit at the end, and its seconds.
+
+    A column that is called ``hours`` counts hours, whatever it is taken for.
+    """
     words = [word.lower() for word in _WORD.findall(name)]
-    if what in _CLOCKED and len(words) > 1 and words[-1] in _UNITS:
+    if what in _CLOCKED and words and words[-1] in _UNITS:
         return "".join(words[:-1]), _UNITS[words[-1]]
     return "".join(words), 1.0
 
