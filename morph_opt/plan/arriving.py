@@ -17,7 +17,7 @@ from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, Job
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_blocks
+from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, read_from, require_blocks
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.registry import load_trace
 from morph_opt.traces.resampled import BLOCK_S, DAYS, history_note
@@ -44,7 +44,7 @@ class Coming:
         Different futures of the next hours; None: as many as seeds.
     whole
         Whether one horizon will do: what a draw has ends by itself.
-    note
+    notes
         What an answer has to say of it.
     speeds
         Of models that the state may not know, as a log's gangs are; None where it knows all.
@@ -53,11 +53,11 @@ class Coming:
     draw: Draw
     futures: int | None = None
     whole: bool = True
-    note: str = ""
+    notes: tuple[str, ...] = ()
     speeds: SpeedModel | None = None
 
 
-NOTHING = Coming(lambda *_: [], 1, True, "nothing arrives: no history was given")
+NOTHING = Coming(lambda *_: [], 1, True, ("nothing arrives: no history was given",))
 
 
 def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
@@ -87,7 +87,9 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
     past = load_trace(history, **options)
     days = require_blocks(past.trace, DAYS)
     found = of_days(past.trace.jobs, days, taken, past.clock_s)
-    return found if past.account is None else replace(found, speeds=past.truth)
+    if past.account is None:
+        return found
+    return replace(found, notes=(*found.notes, *read_from(past)), speeds=past.truth)
 
 
 # --- a family ----------------------------------------------------------------------------------
@@ -135,11 +137,11 @@ def of_family(
         return Coming(
             lambda a, b, seed: endless(family, a, b, seed, taken),
             whole=False,
-            note=f"members of {family.trace} arrive one behind the other, without an end",
+            notes=(f"members of {family.trace} arrive one behind the other, without an end",),
         )
     return Coming(
         lambda a, b, seed: rest(family, arrived, a, b, seed, taken),
-        note=f"the state is of a member of {family.trace}: {arrived} of its jobs have come",
+        notes=(f"the state is of a member of {family.trace}: {arrived} of its jobs have come",),
     )
 
 
@@ -227,7 +229,7 @@ def of_days(
     if days < FEW_BLOCKS:
         note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
     return Coming(
-        lambda a, b, seed: arrivals(past, days, a, b, seed, taken, clock_s), days, False, note
+        lambda a, b, seed: arrivals(past, days, a, b, seed, taken, clock_s), days, False, (note,)
     )
 
 

@@ -12,7 +12,7 @@ from morph_opt.domain import A800_NODE, InputError, NodeType
 from morph_opt.domain.checked import checked
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
-from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.scenario import Scenario, Scheduler
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
@@ -64,11 +64,11 @@ class Ask:
         Raises
         ------
         InputError
-            If the scheduler is of no name that is known: bounds may answer a question without a
-            replay, and would hide it.
+            If the scheduler is of no name that is known, or none that can be imported: bounds may
+            answer a question without a replay, and would hide it.
         """
         self._require_named()
-        require_scheduler(self.scenario.scheduler)
+        require_decides(self.scenario.scheduler)
         return Evaluator(self.folder(question), self.on, self.limits, self.progress)
 
     def _require_named(self) -> None:
@@ -109,6 +109,20 @@ def _changed(scenario: Scenario) -> dict[str, Any]:
                 kept = isinstance(value, int | float | Mapping)
                 changed[one.name] = value if kept else str(value)
     return changed
+
+
+def require_decides(scheduler: Scheduler) -> None:
+    """Refuse a scheduler that every replay would refuse.
+
+    Raises
+    ------
+    InputError
+        As `morph_opt.replay.setup.require_scheduler`, and for what cannot be imported.
+    """
+    from morph_opt.policies.registry import require_found
+
+    require_scheduler(scheduler)
+    require_found(scheduler.policy, scheduler.objective)
 
 
 def node_type_of(name: str | None, gpus: int | None = None, field: str = "--node-type") -> NodeType:

@@ -188,11 +188,14 @@ def read_prices(path: Path) -> dict[str, float]:
 def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
     from morph_opt.traces.resampled import LOADS
 
+    parts = given.load.split(":")
+    rule = f"must look like 1.0:2.0:0.1, got {given.load!r}"
+    if len(parts) != 3:
+        raise InputError(rule, field="--load")
     try:
-        low, high, step = (LOADS.parse(part) for part in given.load.split(":"))
+        low, high, step = map(LOADS.parse, parts)
     except ValueError as error:
-        rule = f"must look like 1.0:2.0:0.1, got {given.load!r} ({error})"
-        raise InputError(rule, field="--load") from error
+        raise InputError(f"{rule} ({error})", field="--load") from error
     if high < low or (high - low) / step > 1000:
         raise InputError("must ascend, in at most 1,000 steps", field="--load")
     count = int((high - low) / step + 1e-9) + 1
@@ -200,8 +203,10 @@ def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _compare(ask: Ask, given: argparse.Namespace) -> dict[str, Any]:
+    from morph_opt.plan.ask import require_decides
+
     variants = {}
-    for text in (given.a, *given.b):
+    for option, text in (("--a", given.a), *(("--b", text) for text in given.b)):
         words = _words(text, "--a/--b")
         options = replay_parser().parse_args(words)
         if "prices" in vars(options):
@@ -211,6 +216,10 @@ def _compare(ask: Ask, given: argparse.Namespace) -> dict[str, Any]:
         if scenario.workload != Workload():
             rule = f"{text!r}: jobs are the same for all, so that this stands in --options"
             raise InputError(rule, field="--a/--b")
+        try:
+            require_decides(scenario.scheduler)
+        except InputError as error:
+            raise InputError(f"{text!r}: {error.rule}", field=option) from error
         variants[text] = {
             "scheduler": scenario.scheduler,
             "engine": scenario.engine,

@@ -42,8 +42,8 @@ class Source:
         ``weeks`` or ``days`` that are drawn from it; ``as-is`` for a family with seeds.
     load
         Load factor.
-    note
-        What the answer has to say about it.
+    notes
+        What the answer has to say about it: of a log also what was read, dropped, assumed.
     options
         Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
     """
@@ -51,7 +51,7 @@ class Source:
     trace: str
     blocks: str = AS_IS
     load: float = 1.0
-    note: str = ""
+    notes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -108,14 +108,20 @@ def source_of(
     given = {name: value for name, value in (options or {}).items() if value is not None}
     if blocks is None and is_family(trace):
         return Source(trace, AS_IS, load, options=given)
-    history = load_trace(trace, **given).trace
+    past = load_trace(trace, **given)
+    history = past.trace
     if blocks is None:
         blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
     count = require_blocks(history, blocks)
     note = history_note(history.jobs, count, blocks)
     if count < FEW_BLOCKS:
         note += f": the interval cannot know rarer {blocks}"
-    return Source(trace, blocks, load, note, given)
+    return Source(trace, blocks, load, (note, *read_from(past)), given)
+
+
+def read_from(past: LoadedTrace) -> tuple[str, ...]:
+    """The lines on a log that a replay of it prints; none for other traces."""
+    return () if past.account is None else past.account.texts()
 
 
 def is_family(trace: str) -> bool:

@@ -38,6 +38,7 @@ __all__ = [
     "make_policy",
     "needs_of",
     "require_effect",
+    "require_found",
     "require_named",
     "require_understood",
     "require_workers",
@@ -296,6 +297,20 @@ def require_named(policy: str, objective: str) -> None:
         "--objective", "morph_opt.objectives", objective, OBJECTIVES
     ):
         raise _unknown("objective", objective, OBJECTIVES, "Class")
+
+
+def require_found(policy: str, objective: str) -> None:
+    """Refuse import paths that lead nowhere, by following them; nothing is made.
+
+    Raises
+    ------
+    InputError
+        Saying what cannot be imported.
+    """
+    if policy not in POLICIES:
+        extension("morph_opt.policies", policy)
+    if policy == "milp" and objective not in OBJECTIVES:
+        extension("morph_opt.objectives", objective)
 
 
 def _is_slip(policy: str) -> bool:

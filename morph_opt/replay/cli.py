@@ -108,8 +108,8 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
     if prepared.scenario.scheduler.chosen is not None:
         _note(prepared.scenario.scheduler.chosen, quiet)
     if prepared.account is not None:
-        for name, line in prepared.account.lines().items():
-            _note(f"{name:<8} {line}", quiet)
+        for line in prepared.account.texts():
+            _note(line, quiet)
     for job, rule in prepared.skipped:
         print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
     for job, rule in prepared.infeasible:

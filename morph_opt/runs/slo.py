@@ -48,9 +48,9 @@ PER_RUN = {
 """Metrics of a run, by key of its summary; they have no statistic before them."""
 
 STATISTICS = ("avg", "median", "max")
-_TEXT = re.compile(
-    r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*(<=|>=)\s*(\S+)\s*"
-)
+FIGURE = re.compile(r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*")
+"""How the left side of an objective looks."""
+_TEXT = re.compile(FIGURE.pattern + r"(<=|>=)\s*(\S+)\s*")
 
 
 class UnfinishedError(InputError):

@@ -25,6 +25,7 @@ from morph_opt.replay.scenario import Workload
 from morph_opt.runs.slo import Slo
 from morph_opt.sweep import Failure
 from morph_opt.sweep.store import Found
+from morph_opt.traces.registry import load_trace
 from tests.engine.toys import job
 from tests.sweep import inline
 from tests.sweep.inline import run_cells_here
@@ -275,8 +276,8 @@ def test_a_state_tells_how_many_jobs_of_a_member_have_come() -> None:
     for names in (["alice-1"], ["j2", "alice-1"], ["j9"], ["j"], []):
         assert arrived_of(family, names) is None
     assert arrived_of(Workload("base"), ["t5-3", "gpt2-3"]) is None
-    assert coming(QUEUE, ["j2", "j6"]).note.endswith("7 of its jobs have come")
-    assert "without an end" in coming(QUEUE, ["alice-1"]).note
+    assert coming(QUEUE, ["j2", "j6"]).notes[0].endswith("7 of its jobs have come")
+    assert "without an end" in coming(QUEUE, ["alice-1"]).notes[0]
 
 
 def test_arrivals_that_do_not_end_go_on_behind_a_member() -> None:
@@ -348,7 +349,7 @@ BAD = [
     ("fleet --slo 'avg jct_s <= 1' --types V100,K80 --prices K80=1", "has no price of V100"),
     ("fleet --slo 'avg jct_s <= 1' --types V100,V100 --prices V100=1", "names a type twice"),
     ("fleet --slo 'avg jct_s <= 1' --types V100 --prices V100=1 --budget x", "--budget"),
-    ("growth --slo 'avg jct_s <= 1' --load 2", "--load: must look like 1.0:2.0:0.1"),
+    ("growth --slo 'avg jct_s <= 1' --load 2", "--load: must look like 1.0:2.0:0.1, got '2'\n"),
     ("growth --slo 'avg jct_s <= 1' --load 2:1:0.1", "--load: must ascend"),
     ("growth --slo 'avg jct_s <= 1' --load 1:2:1 --workloads 3", "fewer than the statement"),
     ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
@@ -363,7 +364,21 @@ BAD = [
     ("nodes --slo 'avg jct_s <= 9' --options '--prices V100=1 '", "has no cluster"),
     ("nodes --slo 'avg jct_s <= 9' --policy fifo --options '--gap 0.1'", "--gap: policy 'fifo'"),
     ("eta --state none.json --options '--nodes 3'", "--nodes cannot be among them"),
-    ("compare --a '--policy fifo' --b '--policy srtf' --seeds 1", "needs two workloads"),
+    (
+        "compare --a '--policy fifo' --b '--policy srtf' --seeds 1",
+        "--seeds: a comparison needs two",
+    ),
+    ("compare --a '--policy fifo' --b '--policy nofile:X'", "--b: '--policy nofile:X': cannot"),
+    ("compare --a '--policy fifo' --b '--objective nofile:X'", "--b: '--objective nofile:X': ca"),
+    ("nodes --slo 'avg jct_s <= 9' --policy nofile:X", "--policy: cannot import 'nofile:X'"),
+    (
+        "compare --a '--policy fifo' --b '--policy srtf' --metric p90",
+        "queued_s' or 'makespan_s', got 'p90'",
+    ),
+    (
+        "compare --a '--policy fifo' --b '--policy srtf' --metric avg",
+        "queued_s' or 'makespan_s', got 'avg'",
+    ),
     ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
     ("rules --rules none.toml", "is compare with --rules FILE"),
     ("eta --state none.json", "none.json"),
@@ -383,6 +398,21 @@ def test_bad_input_is_one_line(
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1), said
     assert complaint in said.err
+
+
+def test_an_answer_of_a_log_says_what_was_read() -> None:
+    """Rows that were dropped may be half of a log: as a replay of it says, and once."""
+    rows = "".join(
+        f"{k},2024-05-{1 + k // 12:02d} {k % 12:02d}:00:00,{k % 2},10\n" for k in range(36)
+    )
+    Path("half.csv").write_text("job,submitted,num_gpus,runtime_min\n" + rows)
+    source = source_of("table:half.csv")
+    account = load_trace("table:half.csv").account
+    assert account is not None
+    assert source.notes[1:] == account.texts()
+    assert "no-gpu 18" in source.notes[2]
+    assert coming("table:half.csv").notes[1:] == account.texts()
+    assert source_of("base").notes == ()
 
 
 def test_whatever_a_replay_is_told_a_question_can_be_told() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from morph_opt.domain import InputError
 from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import Ask
+from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.runs.slo import FIGURE, STATISTICS, Slo
 
 NOISE_SEEDS = 3
 """Solver seeds of the cell that shows how large a difference comes of ties alone."""
@@ -33,13 +33,13 @@ def metric_of(text: str) -> Slo:
     InputError
         If it is none.
     """
+    if FIGURE.fullmatch(text) is None or text.strip() in STATISTICS:
+        rule = f"must look like 'avg jct_s', 'p90 queued_s' or 'makespan_s', got {text!r}"
+        raise InputError(rule, field="metric")
     try:
         return Slo.parse(f"{text} <= 1e300")
     except InputError as error:
-        rule = error.rule
-        if not text.strip() or set("<>=") & set(text):
-            rule = f"must look like 'avg jct_s' or 'makespan_s', got {text!r}"
-        raise InputError(rule, field="metric") from error
+        raise InputError(error.rule, field="metric") from error
 
 
 def _row(
@@ -122,9 +122,11 @@ def compare(
     if len(variants) < 2:
         raise InputError("needs two things to compare", field="compare")
     if len(distinct(seeds)) < 2:
-        raise InputError("a comparison needs two workloads at least", field="workloads")
+        raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("compare")
     bases = {name: ask.scenario.replaced(**fields) for name, fields in variants.items()}
+    for base in bases.values():
+        require_decides(base.scheduler)
     names = list(bases)
     every = [source.put(base, seed) for base in bases.values() for seed in seeds]
     values = evaluator.values(every, statistic)
@@ -133,7 +135,7 @@ def compare(
     said = [
         sentence(name, names[0], metric, one) for name, one in zip(names[1:], found, strict=True)
     ]
-    notes = [source.note] if source.note else []
+    notes = list(source.notes)
     figures: dict[str, Any] = {
         name: {"mean": one.mean, "lower": one.low, "upper": one.high, "p": one.p}
         for name, one in zip(names[1:], found, strict=True)

@@ -95,7 +95,7 @@ def eta(
     }
     more = ("remaining work is believed as the state has it, and speeds are known",)
     asking = f"the policy decides every {scenario.engine.interval_s:g} s"
-    notes = tuple(filter(None, [future.note, asking]))
+    notes = (*future.notes, asking)
     return Answer("eta", asked, said, figures, HEADER, rows, notes, (*more, *NOT_MODELLED))
 
 

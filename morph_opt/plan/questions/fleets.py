@@ -120,9 +120,8 @@ def fleet(
         confidence=confidence,
         indifference=target.margin,
     )
-    notes = tuple(filter(None, [source.note]))
     every = (*said, *_of_milp(target.slo, kinds, delay_s, floor))
-    return Answer("fleet", asked, every, figures, HEADER, trial.rows, notes)
+    return Answer("fleet", asked, every, figures, HEADER, trial.rows, source.notes)
 
 
 def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]:

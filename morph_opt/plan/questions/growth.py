@@ -70,7 +70,7 @@ def growth(
     )
     breaks, said, notes = _broken(loads, holding, target, ask.scenario.cluster.name)
     figures = {"breaks_at": breaks, "workloads": len(given)}
-    every = (*notes, *filter(None, [ask.source().note]))
+    every = (*notes, *ask.source().notes)
     return Answer("growth", asked, (said,), figures, HEADER, rows, every)
 
 

@@ -137,6 +137,5 @@ def remove(
         confidence=confidence,
         indifference=target.margin,
     )
-    notes = (source.note,) if source.note else ()
     figures = {"removed": removed, "nodes": left}
-    return Answer("remove", asked, (said,), figures, HEADER, removal.rows, notes)
+    return Answer("remove", asked, (said,), figures, HEADER, removal.rows, source.notes)

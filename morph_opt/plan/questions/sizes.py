@@ -81,19 +81,19 @@ def nodes(
         first_seed=explored[0] if explored else None,
     )
     said, figures = _sentences(search, found, kind.name), _figures(search, found)
-    notes = (*search.notes, *filter(None, [source.note, _assumed(kind, node_type, gpus_per_node)]))
+    notes = (*search.notes, *source.notes, *_assumed(kind, node_type, gpus_per_node))
     return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
 
 
-def _assumed(kind: NodeType, named: str | None, gpus: int | None) -> str:
+def _assumed(kind: NodeType, named: str | None, gpus: int | None) -> tuple[str, ...]:
     """What was taken for a node where it was not said, and what says it."""
     wanted = {"--gpus-per-node": gpus, "--node-type": named}
     missing = [typed(option) for option, value in wanted.items() if value is None]
     if not missing:
-        return ""
+        return ()
     return (
         f"a node is taken to be {kind.gpus} x {kind.gpu_type.name}: "
-        f"name another with {' and '.join(missing)}"
+        f"name another with {' and '.join(missing)}",
     )
 
 

@@ -106,7 +106,7 @@ def worth(
     if every < 1:
         raise InputError(f"must be at least 1, got {every}", field="every")
     if len(distinct(seeds)) < 2:
-        raise InputError("a comparison needs two workloads at least", field="workloads")
+        raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
     base, classes = ask.scenario, classes_of(ask.scenario.cluster)
     fleets = [base] + [
@@ -136,10 +136,11 @@ def worth(
         )
         said.append(sentence(f"one more {one.name}", "the fleet as it is", metric, found))
         figures[one.name] = {"price": price, "difference": found.mean}
-    notes = [
+    notes = (
+        *source.notes,
         f"prices are of {rounds} rounds of the first workload"
         if rounds
-        else "a policy that solves nothing has no prices"
-    ]
+        else "a policy that solves nothing has no prices",
+    )
     asked = ask.asked(metric=metric, seeds=list(seeds), confidence=confidence, every=every)
-    return Answer("worth", asked, tuple(said), figures, HEADER, rows, tuple(notes))
+    return Answer("worth", asked, tuple(said), figures, HEADER, rows, notes)

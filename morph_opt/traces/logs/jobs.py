@@ -83,6 +83,10 @@ class Account:
             "changed": "; ".join(self.changed) or "nothing",
         }
 
+    def texts(self) -> tuple[str, ...]:
+        """The lines as they are printed."""
+        return tuple(f"{name:<8} {line}" for name, line in self.lines().items())
+
     def _dropped(self, counted: tuple[str, int]) -> str:
         reason, count = counted
         first = self.report.first_malformed
