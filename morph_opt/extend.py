@@ -223,10 +223,12 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
     Raises
     ------
     InputError
-        If it cannot be called so. An error inside it stays what it is.
+        If it cannot be called so, or is a class that is to be completed. An error inside it stays
+        what it is.
     """
     if not callable(own):
         raise InputError(f"{name!r} must be callable: a class or a function", field=field)
+    require_complete(own, field)
     values = contract.partition("(")[2]
     head = f"__init__(self, {values}" if isinstance(own, type) else f"{_named(own)}({values}"
     rule = f"{name!r} must be callable as {contract}, so write def {head.replace(', )', ')')}"
@@ -258,6 +260,19 @@ def _named(own: Any) -> str:
 def _is_pythons(module: Mapping[str, Any]) -> bool:
     """Whether code is of the standard library: what it says of wrong arguments helps nobody."""
     return str(module.get("__name__")).split(".")[0] in sys.stdlib_module_names
+
+
+def require_complete(own: Any, field: str) -> None:
+    """Refuse a class that leaves out, or misspells, what its base asks for.
+
+    Raises
+    ------
+    InputError
+        Naming what it has to have.
+    """
+    if missing := sorted(getattr(own, "__abstractmethods__", ())):
+        rule = f"{own.__name__} is to be completed: a class of your own has {', '.join(missing)}"
+        raise InputError(rule, field=field)
 
 
 def import_path(made: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.plan.defaults import EXPLORATION, MIXES
+from morph_opt.replay.arguments import CLUSTER_SIZES, WATCHING
+from morph_opt.replay.arguments import make_parser as replay_parser
 from morph_opt.replay.scenario import Scheduler
 
 SHARE = Range(0.0, 1.0, above=True)
@@ -29,8 +30,8 @@ def make_parser() -> LineParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="QUESTION")
     commands.renamed = {"rules": "compare with --rules FILE among the options of --b"}  # type: ignore[attr-defined]
 
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    def add(name: str, text: str) -> LineParser:
+        made: LineParser = commands.add_parser(name, help=text)
         return made
 
     one = add("nodes", "how many equal nodes keep an SLO?")
@@ -82,7 +83,7 @@ def make_parser() -> LineParser:
     return parser
 
 
-def _comparisons(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def _comparisons(add: Callable[[str, str], LineParser]) -> None:
     """Questions that compare, forecast or price what is given."""
     one = add("worth", "what is one more node of each class worth?")
     _common(one)
@@ -134,13 +135,33 @@ SHORT: dict[type, tuple[str, ...]] = {
 """Options of a replay that a question has itself, by subject."""
 
 
-def _scheduler(one: argparse.ArgumentParser) -> None:
+FIXED = {
+    *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
+    *("out", "resume", "allow_code", "json"),
+    *WATCHING,
+    *(name[2:].replace("-", "_") for name in CLUSTER_SIZES),
+}
+"""Options of a replay that no question takes among its others."""
+
+
+def _quoted() -> list[str]:
+    """Options of a replay that ``--options`` takes."""
+    return [
+        option
+        for action in replay_parser()._actions
+        for option in action.option_strings
+        if option.startswith("--") and action.dest not in FIXED
+    ]
+
+
+def _scheduler(one: LineParser) -> None:
     for subject, names in SHORT.items():
         add_options(one, subject, names)
     one.add_argument("--options", metavar="OPTIONS", help="more, of morph_opt.replay, quoted")
+    one.quoted = ("--options", _quoted)
 
 
-def _common(one: argparse.ArgumentParser, *, cluster: bool = True) -> None:
+def _common(one: LineParser, *, cluster: bool = True) -> None:
     from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
 
     one.add_argument("--trace", default="base", metavar="TRACE", help="default base")
@@ -156,7 +177,7 @@ def _common(one: argparse.ArgumentParser, *, cluster: bool = True) -> None:
     _output(one)
 
 
-def _output(one: argparse.ArgumentParser, *, on: bool = True) -> None:
+def _output(one: LineParser, *, on: bool = True) -> None:
     if on:
         one.add_argument(
             "--on",
@@ -168,7 +189,7 @@ def _output(one: argparse.ArgumentParser, *, on: bool = True) -> None:
     one.add_argument("--quiet", action="store_true", help="no progress")
 
 
-def _confidence(one: argparse.ArgumentParser) -> None:
+def _confidence(one: LineParser) -> None:
     one.add_argument(
         "--confidence",
         type=Number(SHARE),
@@ -178,7 +199,7 @@ def _confidence(one: argparse.ArgumentParser) -> None:
     )
 
 
-def _first_seed(one: argparse.ArgumentParser) -> None:
+def _first_seed(one: LineParser) -> None:
     one.add_argument(
         "--first-seed",
         type=Number(SEEDS),
@@ -188,7 +209,7 @@ def _first_seed(one: argparse.ArgumentParser) -> None:
     )
 
 
-def _statement(one: argparse.ArgumentParser, *, exploration: bool = True) -> None:
+def _statement(one: LineParser, *, exploration: bool = True) -> None:
 
     one.add_argument(
         "--slo", required=True, metavar="'p90 queued_s <= 900'", help="what a workload has to reach"
@@ -224,7 +245,7 @@ def _statement(one: argparse.ArgumentParser, *, exploration: bool = True) -> Non
     _first_seed(one)
 
 
-def _metric(one: argparse.ArgumentParser, seeds: int) -> None:
+def _metric(one: LineParser, seeds: int) -> None:
     one.add_argument(
         "--metric",
         default="avg jct_s",

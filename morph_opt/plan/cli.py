@@ -15,9 +15,9 @@ from morph_opt.commandline import named_numbers, run_command
 from morph_opt.commandline.options import dest_of, given_options, words_of
 from morph_opt.documents import Fields, key_lines, read_toml
 from morph_opt.domain import InputError, Range
-from morph_opt.plan.arguments import SHORT, make_parser
-from morph_opt.replay.arguments import CLUSTER_SIZES, WATCHING, scenario_from
+from morph_opt.plan.arguments import FIXED, SHORT, make_parser
 from morph_opt.replay.arguments import make_parser as replay_parser
+from morph_opt.replay.arguments import scenario_from
 from morph_opt.replay.scenario import Scenario, Workload
 from morph_opt.traces.options import LOG_OPTIONS, LogOptions
 
@@ -61,15 +61,6 @@ def _run(given: argparse.Namespace) -> int:
             print(taken, file=sys.stderr)
         print(f"answer, evidence and cells: {folder}", file=sys.stderr)
     return 0
-
-
-_FIXED = {
-    *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
-    *("out", "resume", "allow_code", "json"),
-    *WATCHING,
-    *(name[2:].replace("-", "_") for name in CLUSTER_SIZES),
-}
-"""Options of a replay that no question takes among its others."""
 
 
 def _scenario(given: argparse.Namespace) -> Scenario:
@@ -123,7 +114,7 @@ def _words(text: str, field: str) -> list[str]:
         raise InputError(f"{text!r}: {error}", field=field) from error
     if words and not words[0].startswith("-"):
         raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=field)
-    fixed = _FIXED & set(vars(replay_parser().parse_args(words)))
+    fixed = FIXED & set(vars(replay_parser().parse_args(words)))
     if fixed:
         rule = f"{text!r}: --{min(fixed).replace('_', '-')} cannot be among them"
         raise InputError(rule, field=field)

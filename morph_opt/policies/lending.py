@@ -8,7 +8,7 @@ from typing import Any
 
 from morph_opt.domain import InputError
 from morph_opt.domain.checked import shown
-from morph_opt.extend import import_path
+from morph_opt.extend import import_path, require_complete
 
 
 def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
@@ -39,8 +39,6 @@ def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
             f"must be a name, an object of mo.{kind.__name__} or what makes one, got {shown(value)}"
         )
         raise InputError(rule, field=word)
-    if missing := sorted(getattr(value, "__abstractmethods__", ())):
-        rule = f"{value.__name__} is to be completed: a class of your own has {', '.join(missing)}"
-        raise InputError(rule, field=word)
+    require_complete(value, word)
     where = getattr(value, "__qualname__", type(value).__qualname__)
     return f"{getattr(value, '__module__', None) or ''}:{where}", value

@@ -373,13 +373,19 @@ BAD = [
     ("nodes --slo 'avg jct_s <= 9' --policy nofile:X", "--policy: cannot import 'nofile:X'"),
     (
         "compare --a '--policy fifo' --b '--policy srtf' --metric p90",
-        "queued_s' or 'makespan_s', got 'p90'",
+        "'avg jct_s' or 'makespan_s', got 'p90'",
     ),
     (
         "compare --a '--policy fifo' --b '--policy srtf' --metric avg",
-        "queued_s' or 'makespan_s', got 'avg'",
+        "'avg jct_s' or 'makespan_s', got 'avg'",
     ),
     ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
+    (
+        "nodes --slo 'avg jct_s <= 9' --columns gpus=x",
+        '--columns gpus=x; give it as --options "--columns gpus=x" (see',
+    ),
+    ("nodes --slo 'avg jct_s <= 9' --clust 3x8", "unrecognized arguments: --clust 3x8 (see"),
+    ("growth --load 1:2:1 --slo 'avg jct_s <= 9' --nodes 3", "arguments: --nodes 3 ("),
     ("rules --rules none.toml", "is compare with --rules FILE"),
     ("eta --state none.json", "none.json"),
 ]

@@ -12,6 +12,8 @@ from morph_opt.decision.objective import Stateless
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
+from morph_opt.policies.filling import FillingPolicy
+from morph_opt.policies.lending import lent_as
 from morph_opt.policies.registry import (
     OBJECTIVES,
     POLICIES,
@@ -51,6 +53,15 @@ class Lazy(Policy):
         return Decision(Allocation())
 
 
+class Misspelt(FillingPolicy):
+    """A user's own class without what it has to have."""
+
+    name = "misspelt"
+
+    def fil(self) -> None:
+        """Should be ``fill``."""
+
+
 def make_lazy(belief: SpeedModel, options: PolicyOptions) -> Lazy:
     del belief, options
     return Lazy()
@@ -68,6 +79,15 @@ def test_an_objective_of_one_s_own_by_import_path() -> None:
 def test_a_policy_of_one_s_own_by_import_path() -> None:
     policy = make_policy(f"{HERE}:make_lazy", LINEAR, PolicyOptions())
     assert policy.decide(state(cluster(8), queued("a"))).allocation == Allocation()
+
+
+def test_a_class_that_is_to_be_completed_says_what_it_lacks() -> None:
+    """By import path as by value: Python's own words of abstract classes help nobody."""
+    match = "Misspelt is to be completed: a class of your own has fill"
+    with pytest.raises(InputError, match=match):
+        make_policy(f"{HERE}:Misspelt", LINEAR, PolicyOptions())
+    with pytest.raises(InputError, match=match):
+        lent_as("policy", Misspelt)
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))

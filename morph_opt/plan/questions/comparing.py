@@ -34,7 +34,7 @@ def metric_of(text: str) -> Slo:
         If it is none.
     """
     if FIGURE.fullmatch(text) is None or text.strip() in STATISTICS:
-        rule = f"must look like 'avg jct_s', 'p90 queued_s' or 'makespan_s', got {text!r}"
+        rule = f"must look like 'avg jct_s' or 'makespan_s', got {text!r}"
         raise InputError(rule, field="metric")
     try:
         return Slo.parse(f"{text} <= 1e300")
