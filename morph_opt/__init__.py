@@ -25,6 +25,7 @@ Ask what takes many runs
 Decide one round
 
     decide          Decide one round, given by a snapshot or the file of one
+    PolicyOptions   Options of a policy, next to speeds, and the operator's rules
     RoundDecision   A decided snapshot
     Snapshot        A round to decide
     read_snapshot   The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
@@ -42,6 +43,7 @@ Write your own
     FillingPolicy   Places jobs one by one, in an order that a subclass decides (`fill`)
     Policy          Decides a round
     Decision        An allocation with the report of how it was found
+    Allocation      The assignments of one round; jobs that it does not name hold nothing
     Objective       What a round is worth
     Stateless       An objective that needs nothing but the round's tables
     Level           One goal of a ranked list: maximise ``sum value x`` over the options
@@ -62,10 +64,11 @@ if TYPE_CHECKING:
     from morph_opt import plan, sweep
     from morph_opt.clusters import load_cluster
     from morph_opt.decision.objective import Level, Objective, Stateless
-    from morph_opt.domain import Cluster, InputError, Job, Trace
+    from morph_opt.domain import Allocation, Cluster, InputError, Job, Trace
     from morph_opt.engine.config import ReplayConfig
     from morph_opt.policies.base import Decision, Policy
     from morph_opt.policies.filling import FillingPolicy
+    from morph_opt.policies.options import PolicyOptions
     from morph_opt.replay.scenario import (
         Failures,
         Scenario,
@@ -87,6 +90,7 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Allocation",
     "Cluster",
     "Decision",
     "Failures",
@@ -96,6 +100,7 @@ __all__ = [
     "Level",
     "Objective",
     "Policy",
+    "PolicyOptions",
     "ReplayConfig",
     "RoundDecision",
     "Run",

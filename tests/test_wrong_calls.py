@@ -193,6 +193,10 @@ mo.report(["nowhere"], out="x.txt") | out: must end in .html, got 'x.txt'
 SCENARIO.run("nowhere", resume=True) | nowhere: holds no run that could be finished
 mo.Level("a", "s", [1.0]) | value: must be an array, got [1.0]
 mo.Decision(None) | allocation: must be an Allocation, got None
+mo.Allocation(5) | assignments: must be a tuple of Assignment, got 5
+mo.Allocation(["a"]) | assignments: must be a tuple of Assignment, got ['a']
+mo.PolicyOptions(gap="x") | gap: must be a number, got 'x'
+mo.PolicyOptions(gapp=1) | no parameter 'gapp' (did you mean 'gap'?)
 mo.plan.Slo.parse(None) | text: must be text, got None
 mo.plan.Slo("jct_s", "avg", at_most="10") | at_most: must be a number or None, got '10'
 mo.plan.Ask(SCENARIO, load=0) | load: must be a number from 0.01 to 100, got 0

@@ -122,12 +122,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """All assignments of one round, in the policy's order; jobs not named here hold nothing."""
+    """The assignments of one round; jobs that it does not name hold nothing."""
 
     assignments: tuple[Assignment, ...] = ()
 
     def __post_init__(self) -> None:
-        require_unique("allocation.job", (a.job for a in self.assignments))
+        try:
+            require_unique("allocation.job", (a.job for a in self.assignments))
+        except (AttributeError, TypeError):
+            rule = f"must be a tuple of Assignment, got {str(self.assignments)[:60]}"
+            raise InputError(rule, field="assignments") from None
 
     def by_job(self) -> dict[str, Assignment]:
         """Assignments by the name of their job."""

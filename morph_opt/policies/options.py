@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import SEEDS, Range
+from morph_opt.domain.checked import checked
 from morph_opt.domain.options import Setting, asked, changed, documented, option, require_all
 
 if TYPE_CHECKING:
@@ -140,9 +141,10 @@ def _no_rules() -> OperatorRules:
     return OperatorRules()
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(DecisionOptions):
-    """What a policy is made from, next to speeds: its options, and the operator's rules.
+    """Options of a policy, next to speeds, and the operator's rules.
 
     Parameters
     ----------

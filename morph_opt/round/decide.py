@@ -78,6 +78,21 @@ class RoundDecision:
         return rounded(self.decision.report.objective)
 
     @property
+    def bound(self) -> float | None:
+        """No decision is worth more, as far as proven; None where nothing is."""
+        return rounded(self.decision.report.bound)
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance from `value` to `bound`; None where nothing is proven."""
+        return rounded(self.decision.report.gap)
+
+    @property
+    def status(self) -> str:
+        """How the round ended: ``optimal`` is within the gap asked for."""
+        return self.decision.report.status
+
+    @property
     def beyond(self) -> tuple[str, ...]:
         """Jobs that get more GPUs than they ask for, each with both numbers."""
         granted = self.decision.allocation.by_job()
@@ -102,10 +117,10 @@ class RoundDecision:
             "objective": self.options.objective if solves else None,
             **({} if chosen is None else {"chosen": chosen}),
             "solver": self.options.solver if solves else None,
-            "status": report.status,
+            "status": self.status,
             "value": self.value,
-            "bound": rounded(report.bound),
-            "gap": rounded(report.gap),
+            "bound": self.bound,
+            "gap": self.gap,
             "bound_by": report.bound_by or None,
             "step": report.step or None,
             "gap_of_gain": rounded(report.gap_of_gain),
