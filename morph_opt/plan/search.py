@@ -31,6 +31,15 @@ LARGER = 2
 BATCH = 5
 
 
+def counted(size: int, one: str = "", many: str = "") -> str:
+    """``1 node is`` or ``2 nodes are``, with a verb for one and for many.
+
+    >>> counted(1, "is", "are"), counted(2, "is", "are"), counted(3)
+    ('1 node is', '2 nodes are', '3 nodes')
+    """
+    return (f"{size} node {one}" if size == 1 else f"{size} nodes {many}").rstrip()
+
+
 @dataclass
 class Trial:
     """What was seen at one size.
@@ -188,7 +197,7 @@ class Search:
     def confirm(self, size: int) -> bool:
         """Test a size on fresh workloads."""
         self.judge.stage = "confirm"
-        found = self._confirmations.test(partial(self.at, size), f"{size} nodes")
+        found = self._confirmations.test(partial(self.at, size), counted(size))
         asked = len(found.verdicts)
         trial = Trial(size, found.stage, found.verdicts, found.holds, asked, found.open)
         self.tested.append(trial)
@@ -277,8 +286,8 @@ class Search:
         if trial.passed:
             return ""
         of, target = len(trial.verdicts), self.target
-        verb = "are left open" if trial.open else "are not confirmed"
-        text = f"{size} nodes {verb}: {trial.count} of {of} fresh workloads pass"
+        verb = "left open" if trial.open else "not confirmed"
+        text = f"{counted(size, 'is', 'are')} {verb}: {trial.count} of {of} fresh workloads pass"
         seen = trial.count / of
         if seen <= target.share:
             return f"{text}, and more workloads would hardly change it"
@@ -300,11 +309,11 @@ class Search:
             return ""
         proofs = {v.decided_by for v in trial.verdicts if not v.passed}
         if proofs == {"impossible"}:
-            return f"{size} nodes do not do: a job of the workloads cannot run there"
+            return f"{counted(size, 'does', 'do')} not do: a job of the workloads cannot run there"
         if proofs and all(one.startswith("bound ") for one in proofs):
-            return f"{size} nodes do not do: no schedule reaches it there, by a bound"
+            return f"{counted(size, 'does', 'do')} not do: no schedule reaches it there, by a bound"
         few = f"{trial.count} of {len(trial.verdicts)} workloads pass"
-        return f"{size} nodes do not do: {few}, and the rest could not change it"
+        return f"{counted(size, 'does', 'do')} not do: {few}, and the rest could not change it"
 
     def rows(self) -> list[list[str | int | float | None]]:
         """The evidence, by size and stage."""

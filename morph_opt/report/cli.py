@@ -17,7 +17,11 @@ def make_parser() -> LineParser:
         description="Write a report on finished runs: one HTML file that opens anywhere.",
     )
     parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="run folders; the first is compared with"
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="run folders; the first is compared with, those of plan and sweep are passed over",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), help="file to write (report.html)"
@@ -32,7 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from morph_opt.report.api import report
+    from morph_opt.runs.read import other_folder
 
-    page = report(options.runs, options.out)
+    others = {path: other_folder(path) for path in options.runs}
+    runs = [path for path in options.runs if others[path] is None]
+    page = report(runs or options.runs, options.out)
+    for path, other in others.items():
+        if other is not None:
+            print(f"passed over: {path} is no run folder but {other}", file=sys.stderr)
     print(f"written: {options.out}, {len(page.encode()) / 2**20:.2f} MiB", file=sys.stderr)
     return 0

@@ -237,6 +237,21 @@ class Run:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.summary.to_table().to_html()}"
 
 
+_OTHERS = {
+    "answer.json": "an answer of plan: answer.json and evidence.csv in it are the whole of it",
+    "sweep.json": "a sweep: python -m morph_opt.sweep table reads it",
+    "cells": "of cells of a sweep or plan, which the same command goes on with",
+}
+"""Files that tell a folder of many runs, and what is said of it."""
+
+
+def other_folder(path: Path) -> str | None:
+    """What a folder is that holds many runs and is none; None of others."""
+    if exists(path / SUMMARY):
+        return None
+    return next((what for file, what in _OTHERS.items() if exists(path / file)), None)
+
+
 @checked
 def read_run(folder: str | Path) -> Run:
     """The run that a folder holds.
@@ -252,6 +267,8 @@ def read_run(folder: str | Path) -> Run:
         raise InputError(
             f"holds a run that is not finished ({typed('--resume')} finishes it)", file=str(path)
         )
+    if (other := other_folder(path)) is not None:
+        raise InputError(f"is no run folder but {other}", file=str(path))
     if not exists(path / SUMMARY):
         rule = (
             f"is no run folder (it has no {SUMMARY}); `replay --out` and `Scenario.run` write one"

@@ -56,11 +56,11 @@ def require_free(folder: Path) -> None:
         rule = f"the output folder cannot be written ({reason})"
         raise InputError(rule, file=str(folder), field="--out") from error
     if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"the output folder is not empty ({typed('--resume')} finishes an interrupted run)",
-            file=str(folder),
-            field="--out",
-        )
+        finished = (folder / EVENTS).is_file()  # its presence means so
+        rule = "the output folder is not empty"
+        rule += " and its run is finished" if finished else ""
+        more = "" if finished else f", or {typed('--resume')} to finish an interrupted run"
+        raise InputError(f"{rule}: choose another folder{more}", file=str(folder), field="--out")
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file, not a folder", file=str(folder), field="--out")
     parent = folder.resolve().parent

@@ -36,9 +36,17 @@ class SweepTable:
     ----------
     cells, found
         One result per cell, in the same order.
+
+    Raises
+    ------
+    InputError
+        If they are not as many.
     """
 
     def __init__(self, cells: Sequence[Cell], found: Sequence[Found]) -> None:
+        if len(cells) != len(found):
+            rule = f"must be one for each of {len(cells)} cells, got {len(found)}"
+            raise InputError(rule, field="found")
         self.axes = tuple(dict.fromkeys(name for cell in cells for name, _ in cell.axes))
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, Any]] = []

@@ -210,7 +210,11 @@ def test_no_job_is_left(capsys: pytest.CaptureFixture[str]) -> None:
 def test_output_folder_in_use(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "run").mkdir()
     (here / "run" / "precious").write_text("x")
-    assert "not empty" in refused([*TOY, "--out", "run"], capsys)
+    assert "not empty: choose another folder, or" in refused([*TOY, "--out", "run"], capsys)
+    (here / "run" / "events.jsonl").write_text("")
+    said = refused([*TOY, "--out", "run"], capsys)
+    assert "not empty and its run is finished: choose another folder" in said
+    assert "resume" not in said
     (here / "file").write_text("x")
     assert "is a file" in refused([*TOY, "--out", "file"], capsys)
     assert "cannot be written" in refused([*TOY, "--out", "file/run"], capsys)

@@ -323,6 +323,28 @@ def test_a_damaged_folder_is_named_and_nothing_is_written(
     assert not out.exists()
 
 
+def test_folders_of_plan_and_sweep_are_passed_over_beside_runs(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of ``runs/*`` is what one types; a folder alone, or nothing else, stays an error."""
+    for name in ("answer.json", "sweep.json", "cells/key/cell.json"):
+        (tmp_path / name[:5] / name).parent.mkdir(parents=True)
+        (tmp_path / name[:5] / name).write_text("{}")
+    others = [str(tmp_path / name) for name in ("answe", "sweep", "cells")]
+    out = tmp_path / "out.html"
+    assert main([others[0], str(folders["moved"]), *others[1:], "--out", str(out)]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in said[:-1]] == others
+    assert out.read_text("utf-8") == report(folders["moved"])
+    out.unlink()
+    for words, complaint in ((others, "an answer of plan"), (others[1:2], "sweep table reads it")):
+        assert main([*words, "--out", str(out)]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert complaint in said[0]
+    assert not out.exists()
+
+
 def test_a_file_that_is_no_page_is_refused(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

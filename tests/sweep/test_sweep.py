@@ -486,6 +486,8 @@ def test_a_thousand_cells_are_a_table(tmp_path: Path) -> None:
     summary = json.dumps({"jobs": 3, "wall_s": 0.5, "solve_ms_p50": 1.0}).encode()
     found = [store.put(cells[0], Done({"summary.json": summary}, 1.0, "h"), Limits())] * 3
     table = SweepTable(cells, found)
+    with pytest.raises(InputError, match=f"^found: must be one for each of {len(cells)} cells"):
+        SweepTable(cells, [])
     assert table.to_csv().splitlines()[0] == "n,key,failure,failure_status,failure_message,jobs"
     assert table.times[0]["cell_host"] == "h"
     assert table.to_pandas()["n"].tolist() == [0, 1, 2]

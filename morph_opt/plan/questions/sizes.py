@@ -13,7 +13,7 @@ from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.defaults import EXPLORATION
 from morph_opt.plan.evaluate import EARLY, Verdict
-from morph_opt.plan.search import HEADER, Search, Trial
+from morph_opt.plan.search import HEADER, Search, Trial, counted
 from morph_opt.plan.statement import Target
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
@@ -105,7 +105,7 @@ def _sentences(search: Search, found: int, kind: str) -> tuple[str, ...]:
         filter(
             None,
             [
-                f"{found} nodes of {kind} ({gpus} GPUs) reach {target}",
+                f"{counted(found)} of {kind} ({gpus} GPUs) reach{'es' * (found == 1)} {target}",
                 f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size"
                 f" that reaches it in {100 * (target.share + target.margin):g} % is missed with"
                 f" {missed:.1%}",
