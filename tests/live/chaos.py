@@ -330,10 +330,12 @@ class Run:
             if job in self.cancelled:
                 continue
             if ended is None or row.get("job_state") != "COMPLETED":
-                known = ended is None or not forgot(lines, self.killed_s)
+                state = row.get("job_state"), row.get("state_reason")
+                # No command of the controller holds a job: what is held so, Slurm itself holds.
+                theirs = ended is not None or state == ("PENDING", "JobHeldUser")
+                known = not (theirs and forgot(lines, self.killed_s))
                 out.forgotten += not known
                 out.lost += known
-                state = row.get("job_state"), row.get("state_reason")
                 out.notes.append(f"job {job} {state} {'lost' if known else 'forgotten'}: {lines}")
             out.restarts += int(str(row.get("restart_cnt") or 0))
             mark = str(row.get("admin_comment") or "")

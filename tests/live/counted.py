@@ -21,7 +21,8 @@ class Counted:
     ``by_slurm`` are jobs that ran again after their end without a stop of ours since they began:
     slurmctld was killed before it had written down that they had ended, and requeued them as of a
     failed node. ``forgotten`` ended, and slurmctld, killed too soon to know that they had begun or
-    ended, holds them. ``ran_again`` were stopped behind their end,
+    ended, holds them; or ran, and it started them once more where they ran, and holds them since.
+    ``ran_again`` were stopped behind their end,
     ``unreached`` before it by a stop that did not end them. ``unreported`` were stopped although
     they report nothing. ``unread`` are answers of Slurm that
     the readers refuse, ``misread`` what they make of sacct that was not so.
