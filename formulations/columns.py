@@ -65,11 +65,11 @@ def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
         key = (key ^ row) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)
     _, first, at = np.unique(key, return_index=True, return_inverse=True)
+    if FEWER * first.size > key.size:
+        return table, None
     distinct, at = np.ascontiguousarray(table[:, first]), at.reshape(-1)
-    few = FEWER * first.size <= key.size
-    if few and all((own[at] == row).all() for own, row in zip(distinct, table, strict=True)):
-        return distinct, at
-    return table, None
+    same = all((own[at] == row).all() for own, row in zip(distinct, table, strict=True))
+    return (distinct, at) if same else (table, None)
 
 
 FEWER = 8

@@ -67,7 +67,10 @@ class Sizes:
         place = np.zeros(int(by_size.max(initial=0)) + 1, dtype=np.int64)
         place[known] = np.arange(known.size) * jobs
         row = place[by_size]
-        worth = np.full(known.size * jobs, -np.inf)
+        # The last row says which jobs may have nothing: jobs that are alike are so in all rows.
+        by_kind = np.full((known.size + 1, jobs), -np.inf)
+        by_kind[-1] = idle
+        worth = by_kind.reshape(-1)
         option = np.full(known.size * jobs, -1, dtype=np.int32)
         # Stretch by stretch, as columns of a million candidates are slow to make; the last one
         # first, so that of starts worth the same the first is left.
@@ -79,8 +82,8 @@ class Sizes:
             key = row[which[own]] + table.job[own]
             hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
             option[key[hit]] = own.start + hit
-        self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
-        self._distinct, self._like = alike_columns(np.vstack([self.worth, idle]))
+        self.worth, self.option = by_kind[:-1], option.reshape(known.size, jobs)
+        self._distinct, self._like = alike_columns(by_kind)
         some = row_of[self.option.max(axis=1)] if jobs else known
         self._node_class, self._gpus = rows.node_class[some], rows.gpus[some].astype(np.float64)
         self._stay = np.flatnonzero(options.stay >= 0)
