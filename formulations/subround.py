@@ -152,7 +152,7 @@ def _used_by_others(
 
 
 def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floats) -> Bools:
-    """Free running jobs whose GPUs nobody else was given, shape (J,)."""
+    """Free running jobs whose GPUs no other job was given, shape (J,)."""
     nodes, holds = problem.nodes, problem.holds
     room = nodes.capacity[nodes.node_class] - used
     running = problem.jobs.running & free

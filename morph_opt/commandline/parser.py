@@ -175,7 +175,7 @@ class LineParser(argparse.ArgumentParser):
         return found
 
     def refuse(self, rest: Sequence[str]) -> NoReturn:
-        """Say which words are known to nobody, and what was probably meant by options."""
+        """Say which words are not known, and what was probably meant by options."""
         known = [word for action in self._actions for word in action.option_strings]
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"

@@ -55,7 +55,7 @@ def _at(outcome: Outcome, value: float) -> Outcome:
 
 
 def with_stays(problem: RoundProblem, level: Level, selection: Selection, may: Bools) -> Selection:
-    """The decision in which jobs that it stops go on where nobody takes what they hold.
+    """The decision in which jobs that it stops go on where no other takes what they hold.
 
     Those that are worth most per GPU first. Jobs that share GPUs are left as they are.
 

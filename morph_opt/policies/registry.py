@@ -284,7 +284,7 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
 
 
 def require_named(policy: str, objective: str) -> None:
-    """Refuse names that nobody has, without making anything; import paths are not followed.
+    """Refuse names that are not known, without making anything; import paths are not followed.
 
     Raises
     ------
