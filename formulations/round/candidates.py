@@ -73,7 +73,7 @@ def _units(gpus: Floats, sides: int) -> Floats:
     return each if sides <= _FIRST_PER_NODE else np.where(PER_NODE[:sides], 1.0, each)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CandidateTable:
     """Configurations that jobs may (re)start in; columns of shape (K,) unless stated.
 
@@ -130,14 +130,10 @@ class CandidateTable:
     strict: Bools = LEFT_OUT
     part_class: Ints = LEFT_OUT
     loose: Bools = LEFT_OUT
-    part_candidate: Ints = field(init=False, repr=False, compare=False)
-    mixed: Bools = field(init=False, repr=False, compare=False)
-    _templates: tuple[CandidateTable, Ints] | None = field(
-        init=False, repr=False, compare=False, default=None
-    )
-    _taken: tuple[Ints, CandidateTable] | None = field(
-        init=False, repr=False, compare=False, default=None
-    )
+    part_candidate: Ints = field(init=False, repr=False)
+    mixed: Bools = field(init=False, repr=False)
+    _templates: tuple[CandidateTable, Ints] | None = field(init=False, repr=False, default=None)
+    _taken: tuple[Ints, CandidateTable] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         rows = (self.count,)

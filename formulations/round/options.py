@@ -9,16 +9,12 @@ option on nodes that are named is one in place as well: a queued job that comes 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import altered
 from formulations.round.candidates import CandidateTable
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +45,8 @@ class MemberTable:
     def chosen(self, choice: Ints) -> Ints:
         """Rows of the options that jobs choose, one per job that chooses any."""
         if self.option is self.alone:  # of one job each, in order
-            rows = choice[choice >= 0]
-            return np.sort(rows[choice[self.job[rows]] == rows])
+            return np.sort(choice[choice >= 0])
         return np.flatnonzero(choice[self.job] == self.option)
-
-    def of(self, option: int, job: int) -> int:
-        """Row of a job in an option."""
-        first, last = np.searchsorted(self.option, [option, option + 1]).tolist()
-        jobs: list[int] = self.job[first:last].tolist()
-        return int(first) + jobs.index(job)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from formulations.objectives import cost, guarantee, kept, makespan, relative_speed
+from formulations.objectives import cost, guarantee, kept, las, makespan, relative_speed
 from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.round.tables import RoundProblem
@@ -272,6 +272,23 @@ def test_makespan_weighs_rates_by_the_least_work() -> None:
     np.testing.assert_allclose(level.value, rates, rtol=1e-12)
     (level,) = makespan.levels(base(), power=0.0)
     np.testing.assert_allclose(level.value, [1 / 460, 1 / 160, 1 / 220, 1 / 420])
+
+
+def test_queues_by_hand() -> None:
+    """Starts keep 600 / 630 and 600 / 660 of 600 s, the stay of job 1 600 / 620."""
+    mean = 600 / np.asarray([630.0, 630.0, 660.0, 620.0])
+    speed = np.asarray([0.5, 2.0, 2.0, 0.5])
+    one = las.Queues(np.zeros(2, dtype=int), np.ones(2), np.asarray([5.0, 3.0]), np.asarray([1, 4]))
+    first, spare = las.levels(base(), one)
+    # Job 1 came first and has rank 2, job 0 1.5; more than the speed asked for counts as that.
+    np.testing.assert_allclose(first.value, np.asarray([0.75, 1.5, 2.0, 1.0]) * mean)
+    np.testing.assert_allclose(spare.value, speed * mean)
+    first, second, _ = las.levels(base(), replace(one, queue=np.asarray([1, 0])))
+    np.testing.assert_allclose(first.value, np.asarray([0.0, 0.0, 2.0, 1.0]) * mean)
+    np.testing.assert_allclose(second.value, np.asarray([1.0, 2.0, 0.0, 0.0]) * mean)
+    # Job 0 asked for one GPU: four are worth less than nothing. A stay is not asked.
+    (rigid,) = las.levels(base(), one, rigid=True)
+    np.testing.assert_allclose(rigid.value, [0.75 * mean[0], -1.0, 2.0 * mean[2], mean[3]])
 
 
 def test_owed_shares_by_hand() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from formulations import columns
 from formulations.check_bound import BoundError, check_bound
+from formulations.columns import at_choice
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, placing, price_bound, shared_rows
 from formulations.prices.bound import rounded_up
@@ -262,11 +263,47 @@ def test_a_row_that_is_to_be_free_has_no_price_whatever_the_search_begins_with()
         assert choose_prices(relaxation, start).prices[free] > 0
 
 
+def filled(problem: RoundProblem, *worth: float) -> list[int]:
+    """What jobs get of what those that go on leave, when nothing else was given to any."""
+    relaxation = Relaxation(problem, Level("worth", "points", np.asarray(worth)))
+    placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    choice: list[int] = placing.placed(problem.options.stay).choice.tolist()
+    return choice
+
+
 def test_what_is_left_is_used_to_the_last_gpu() -> None:
-    problem = tiny([4], [Candidate(0, (4,))])
-    relaxation = Relaxation(problem, Level("worth", "points", np.ones(1)))
-    rounding = Rounding(relaxation, choose_prices(relaxation))
-    assert Placing(problem, rounding).placed(np.asarray([-1])).choice.tolist() == [0]
+    assert filled(tiny([4], [Candidate(0, (4,))]), 1.0) == [0]
+
+
+def test_what_is_left_is_used_where_side_resources_run_out() -> None:
+    # Ten threads: either job takes eight.
+    starts = [Candidate(job, (2,), side=(4.0, 0.0, 0.0)) for job in range(2)]
+    assert filled(tiny([4], starts, side=(10.0, 9.0, 9.0)), 2.0, 1.0) == [0, -1]
+
+
+def test_moves_without_room_do_not_stand_in_the_way_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A GPU is free on each of four nodes: jobs 4 and 5, which are worth most, find no room.
+    starts = [Candidate(4, (2,)), Candidate(5, (2,)), Candidate(6, (1,))]
+    problem = tiny([4] * 4, starts, holds=[Hold(node, node, 3) for node in range(4)])
+    for moves in (4_000, 1):
+        monkeypatch.setattr(placing, "MOVES", moves)
+        assert filled(problem, 20.0, 19.0, 1.0, *[30.0] * 4)[4:] == [-1, -1, 2]
+
+
+def test_of_moves_that_lose_as_much_per_gpu_the_one_worth_more_is_first() -> None:
+    assert filled(tiny([4], [Candidate(0, (2,)), Candidate(1, (4,))]), 3.0, 6.0) == [-1, 1]
+
+
+def test_a_job_that_has_moved_does_not_make_room_by_moving_to_less() -> None:
+    # Job 0 is first, on the only GPU of the smaller node; on the other node it would be worth 1.
+    starts = [
+        Candidate(0, (1,), node_class=1),
+        Candidate(0, (2,)),
+        Candidate(1, (1,), node_class=1),
+    ]
+    assert filled(tiny([2, 1], starts), 3.0, 1.0, 1.0) == [0, -1]
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -306,18 +343,22 @@ def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
         problem = random_round(draw, SIZES[kind])
         relaxation = Relaxation(problem, random_level(draw, problem))
         made = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+        for one in np.unique(problem.candidates.job)[::2].tolist():
+            made._next_best(one, -1)
+        own = at_choice(made._gpus, made.option)
         value, job = relaxation.value, problem.candidates.job
         least = draw.choice(np.append(value, 0.0), problem.jobs.count)
         found = np.concatenate([np.zeros(0, dtype=np.int64), *made._better(least)])
         fine, more = possible_options(problem)[0][: job.size], value[: job.size] > least[job]
         start = np.flatnonzero(fine & more)
         there = np.asarray(made._places.spare)[made._class[start]]
-        start = start[(made._gpus[start] <= there) | ~made._pure[start]]
+        start = start[(made._gpus[start] <= there + own[job[start]]) | ~made._pure[start]]
         assert sorted(found.tolist()) == start.tolist()
         most = made._places.most_free()
         loss, less = draw.integers(0, 3, (2, found.size)).astype(np.float64)
         first = made._first_moves(found, job[found], loss, less, most)
         room = made._largest[made._row[found]] <= most[made._class[found]]
+        room |= made.option[job[found]] >= 0
         room &= made._side_fits(found, job[found])
         order = np.lexsort([found, less, loss])
         assert first.tolist() == order[room[order]][:2].tolist()

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import allowed_options
+from formulations.round.rule_table import RULE_S, RULE_X
+from formulations.round.rules import with_floor
 from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
@@ -102,6 +104,16 @@ FREE = {
     ("nodes", "uplink_gb_per_s"), ("nodes", "sets"), ("nodes", "capacity"),
     ("rules", "name"), ("rules", "aux_upper"), ("rules", "row"),
 }  # fmt: skip
+
+
+def test_a_floor_is_in_units_of_the_largest_value_of_its_level() -> None:
+    rules = with_floor(base(), 2, Level("worth", "points", np.asarray([8.0, 0.0, 2.0])), 6.0).rules
+    assert (rules.name, rules.label, rules.lower.tolist()) == (("rank",), ((2,),), [0.75])
+    # The first candidate, and the stay of job 1.
+    assert (rules.kind.tolist(), rules.index.tolist()) == ([RULE_X, RULE_S], [0, 1])
+    assert rules.value.tolist() == [1.0, 0.25]
+    nothing = Level("worth", "points", np.zeros(3))
+    assert with_floor(base(), 2, nothing, 0.0).rules.lower.tolist() == [0.0]
 
 
 def test_a_later_round_is_what_its_tables_make_and_shares_what_does_not_change() -> None:
