@@ -77,6 +77,8 @@ def test_take_keeps_the_order_asked_for() -> None:
     assert [taken.parts(k) for k in range(taken.count)] == [(3, 2, 1), (4, 2)]
     assert taken.job.tolist() == [1, 0]
     assert table.take(int_row()).count == 0
+    # Configurations are looked at once for as long as they are the same ones.
+    assert table.take(int_row(0, 2, 0)).templates[0] is table.take(int_row(2, 0)).templates[0]
 
 
 def test_held_adds_up_by_node() -> None:
