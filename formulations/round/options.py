@@ -48,6 +48,12 @@ class MemberTable:
             return np.sort(choice[choice >= 0])
         return np.flatnonzero(choice[self.job] == self.option)
 
+    def of(self, option: int, job: int) -> int:
+        """Row of a job in an option."""
+        first, last = np.searchsorted(self.option, [option, option + 1]).tolist()
+        jobs: list[int] = self.job[first:last].tolist()
+        return int(first) + jobs.index(job)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

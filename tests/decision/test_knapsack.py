@@ -14,7 +14,14 @@ import pytest
 from formulations import columns
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
-from formulations.knapsack import Items, Tables, best_decision, find_items, least_additions
+from formulations.knapsack import (
+    Items,
+    Tables,
+    best_decision,
+    find_items,
+    least_additions,
+    tables,
+)
 from formulations.knapsack.placing import placed
 from formulations.objectives import guarantee
 from formulations.round.check import check
@@ -280,6 +287,20 @@ def test_tables_that_are_too_large_are_known_before_sizes_are() -> None:
     additions = states * sum(map(len, tables._sizes))
     assert tables.takes_more_than(additions - 1)
     assert not tables.takes_more_than(additions)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_tables_are_the_same_size_by_size_as_with_all_sizes_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(10):
+        draw = np.random.default_rng((seed, 54))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        items = find_items(problem, random_level(draw, problem))
+        at_once = Tables(items).table
+        with monkeypatch.context() as patch:
+            patch.setattr(tables, "FEW", 0)
+            np.testing.assert_allclose(Tables(items).table, at_once, rtol=1e-12)
 
 
 def test_twice_the_same_bit_by_bit() -> None:

@@ -82,6 +82,12 @@ def test_the_fallback_is_feasible_and_keeps_pairs_that_run(block: int) -> None:
     assert kept >= 3
 
 
+def test_the_row_of_a_job_in_an_option_is_its_own() -> None:
+    members = packed().options.members
+    rows = zip(members.option.tolist(), members.job.tolist(), strict=True)
+    assert [members.of(*row) for row in rows] == list(range(members.job.size))
+
+
 # --- the check ---------------------------------------------------------------------------------
 
 
