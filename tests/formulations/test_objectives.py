@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from formulations.objectives import cost, guarantee, kept, las, makespan, relative_speed
+from formulations.objectives import (
+    cost,
+    guarantee,
+    kept,
+    las,
+    lookahead,
+    makespan,
+    relative_speed,
+)
 from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.round.tables import RoundProblem
@@ -125,19 +133,19 @@ def test_what_is_faster_on_no_more_gpus_is_never_worth_less(seed: int, name: str
 # ---------------------------------------------------------------- lookahead
 
 
-def two_waiting() -> RoundProblem:
-    """One GPU; job 0 has 600 s of work on it and job 1 1,200 s; no start-up, rounds of 60 s."""
-    problem = tiny([1], [Candidate(0, (1,), iteration_s=6.0), Candidate(1, (1,), iteration_s=12.0)])
-    zero = np.zeros(2)
+def waiting(count: int) -> RoundProblem:
+    """One GPU, on which job j has 600 x 2^j s of work; no start-up, rounds of 60 s."""
+    rows = [Candidate(job, (1,), iteration_s=6.0 * 2**job) for job in range(count)]
+    problem, zero = tiny([1], rows), np.zeros(count)
     jobs = replace(
-        problem.jobs, iterations_left=np.full(2, 100.0), restart_s=zero, restart_left_s=zero
+        problem.jobs, iterations_left=np.full(count, 100.0), restart_s=zero, restart_left_s=zero
     )
     return replace(problem, jobs=jobs, interval_s=60.0)
 
 
 def test_backlog_prices_count_who_ends_later() -> None:
     """Fluid ends at 600 and 1,800 s: two wait until 600, one until 1,800, and 1 / G goes on."""
-    problem = two_waiting()
+    problem = waiting(2)
     (path,) = backlog_prices(problem)
     assert path.ends_s.tolist() == [600.0, 1800.0]
     assert path.until(np.asarray([0.0, 300.0, 600.0, 1800.0, 1900.0])).tolist() == [
@@ -157,8 +165,21 @@ def test_lookahead_by_hand() -> None:
     Job 1 now: 1,200 + Lam(1,200) - Lam(60) = 1,200 + 1,800 - 120 = 2,880. From 120 s
     1,320 + 1,920 - 240 = 3,000; from 600 s 1,800 + 2,400 - 1,200 = 3,000: 120 as well.
     """
-    (level,) = Lookahead().levels(two_waiting())
+    (level,) = Lookahead().levels(waiting(2))
     np.testing.assert_allclose(level.value, [120.0, 120.0])
+
+
+def test_of_many_instants_to_begin_at_the_first_and_the_last_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who waits may begin after 120, 600, 1,800 or 4,200 s, where jobs end in the fluid schedule.
+
+    Job 2 does best in the middle, for 6,600; after 120 s it ends at 2,520 and pays Lam(2,520) less
+    Lam(120), 4,920 - 360: 7,080. The others begin after 120 s for as much as at any other time.
+    """
+    every = saved_s(waiting(3), 2.0)
+    monkeypatch.setattr(lookahead, "MOST_WAITS", 2)
+    assert (saved_s(waiting(3), 2.0) - every).tolist() == [0.0, 0.0, 480.0]
 
 
 def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
@@ -180,7 +201,7 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
 
 def test_saved_time_by_hand() -> None:
     """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s."""
-    (level,) = SavedTime().levels(two_waiting())
+    (level,) = SavedTime().levels(waiting(2))
     np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
 
 

@@ -45,7 +45,11 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("tests/decision/test_knapsack.py", "tests/decision/test_knapsack_core.py",
          "tests/formulations"),
     ),
-    ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
+    (
+        "formulations/prices",
+        ("tests/formulations/test_prices.py", "tests/formulations/test_slots.py",
+         "tests/formulations/test_rounding.py", "tests/decision"),
+    ),
     (
         "formulations/round/check",
         ("tests/formulations/round/test_check.py", "tests/formulations/test_prices.py",
