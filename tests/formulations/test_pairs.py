@@ -20,7 +20,16 @@ from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
-from tests.formulations.worlds.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
+from tests.formulations.worlds.rounds import (
+    STAY,
+    Hold,
+    Rule,
+    by_hand,
+    decided,
+    plain_level,
+    rule_table,
+    tiny,
+)
 from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model
 
 BLOCKS, PER_BLOCK = blocks(2), 30
@@ -133,6 +142,15 @@ BAD = {
         _chosen(COMES, COMES_TO_OTHER, COMES, COMES_TO_OTHER),
     ],
 }
+
+
+def test_of_gpus_that_go_on_in_two_ways_the_first_are_named() -> None:
+    plain = tiny([2, 2], [], holds=[Hold(job, job // 2, 1) for job in range(4)])
+    twos = np.asarray([0, 0, 2, 2])
+    shared = SharedTable(twos // 2, np.arange(4), np.full(4, -1), np.ones(4), twos)
+    problem = with_shared(plain, shared)
+    with pytest.raises(RuleError, match="one_gang: job 0"):
+        check(problem, decided(problem, _chosen(STAY, STAY, STAY, STAY)))
 
 
 @pytest.mark.parametrize("name", GOOD)

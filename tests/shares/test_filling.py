@@ -82,6 +82,13 @@ def test_whose_shares_are_certain():
     assert forced_patterns(demands).tolist() == [0, 1, -1, -1, -1]
 
 
+def test_shares_have_no_level_where_a_job_that_asks_for_no_more_lacks_what_it_has():
+    base, slope = np.array([2.0, 1.0]), np.array([0.0, 2.0])
+    demands = Demands(np.full((2, 1), 4.0), np.ones(2, int), np.array([1.0]), base, slope)
+    assert demands.level(np.array([[0.5], [0.5]])) == 0.5
+    assert demands.level(np.array([[0.25], [0.75]])) == -np.inf
+
+
 def test_a_job_without_demand_takes_nothing_also_where_it_cannot_run():
     # 0 demand over 0 speed is no number, and must not be taken for the cheapest.
     found = price(np.array([[0.0, 2.0]]), np.array([1]), np.array([1.0, 1.0]), np.array([0.0]))
