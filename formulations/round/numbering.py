@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_rows, gathered, joined
+from formulations.columns import at_rows, gathered, joined, no_floats, no_ints
 from formulations.resources import UPLINK
 from formulations.round.candidates import CandidateTable, Scope, amounts, per_unit
 from formulations.round.options import ClassGpus, Held, MemberTable, OptionTable
@@ -68,8 +68,7 @@ def _mixed(
         held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
     there = problem.nodes.node_class[held.node]
     if not starts.templates[0].mixed.any() and (there == node_class[held.option]).all():
-        none = np.zeros(0, dtype=np.int64)
-        return ClassGpus(none, none, np.zeros(0))
+        return ClassGpus(no_ints(), no_ints(), no_floats())
     option = np.concatenate([starts.part_candidate, held.option])
     where = np.concatenate([starts.part_class, there])
     several = np.zeros(node_class.size, dtype=bool)

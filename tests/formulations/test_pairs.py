@@ -11,7 +11,7 @@ from benchmarks.instances.checking import choice_of, placed
 from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_pattern
 from formulations.round.check import RuleError, check
-from formulations.round.decode import without_jobs
+from formulations.round.decode import in_place_fits, without_jobs
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
@@ -19,9 +19,17 @@ from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
-from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
+from tests.formulations.worlds.packed_families import (
+    COMES,
+    COMES_TO_OTHER,
+    FRESH,
+    TOGETHER,
+    joined,
+    packed,
+)
 from tests.formulations.worlds.rounds import (
     STAY,
+    Candidate,
     Hold,
     Rule,
     by_hand,
@@ -142,6 +150,16 @@ BAD = {
         _chosen(COMES, COMES_TO_OTHER, COMES, COMES_TO_OTHER),
     ],
 }
+
+
+def test_a_job_comes_only_to_a_node_with_what_it_asks_for_beside_the_other() -> None:
+    # Three of four threads are held; job 1 asks for two.
+    start = Candidate(1, (1,), side=(2.0, 0.0, 0.0))
+    plain = tiny([1], [start], holds=[Hold(0, 0, 1, (3.0, 0.0, 0.0))], side=(4.0, 0.0, 0.0))
+    problem = joined(plain, 0)
+    (together,) = np.flatnonzero(problem.options.shared).tolist()
+    assert not in_place_fits(problem, np.full(2, together))
+    assert in_place_fits(problem, problem.options.stay)
 
 
 def test_of_gpus_that_go_on_in_two_ways_the_first_are_named() -> None:

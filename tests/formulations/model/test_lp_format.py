@@ -11,6 +11,7 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.lp import to_lp
+from formulations.mps import number_text
 from tests.formulations.worlds.random_rounds import random_level, random_round
 from tests.formulations.worlds.solving import solve_model
 
@@ -65,6 +66,11 @@ def read_and_solve(model: LinearModel, folder: Path) -> highspy.Highs:
     highs.setOptionValue("mip_rel_gap", 0.0)
     highs.run()
     return highs
+
+
+@pytest.mark.parametrize("text", ["3", "-2", "0.1", "1e-07", "999999999999999", "2.5e+16"])
+def test_a_whole_number_has_no_point(text: str) -> None:
+    assert number_text(float(text)) == text
 
 
 def test_a_solver_reads_the_mixed_model(tmp_path: Path) -> None:
