@@ -158,10 +158,13 @@ def of_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
     start
         Row i has the entries ``start[i]`` to ``start[i + 1]``.
     """
-    lengths = np.diff(start)[rows]
-    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    entry = np.repeat(start[:-1][rows] - begin[:-1], lengths)
-    return entry + np.arange(int(begin[-1])), begin
+    first = start[rows]
+    lengths = start[1:][rows] - first
+    begin = np.zeros(rows.size + 1, dtype=np.int64)
+    lengths.cumsum(out=begin[1:])
+    entry = (first - begin[:-1]).repeat(lengths)
+    entry += np.arange(int(begin[-1]))
+    return entry, begin
 
 
 def at_rows(operation: np.ufunc, table: Floats, rows: Ints, values: Floats) -> None:

@@ -90,16 +90,17 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
     """The choice that the tables are worth, shape (J,): of each job the first item that may be."""
     items, after = tables.items, tables.after
     step, option, value = tables.step, items.option.tolist(), items.value.tolist()
-    gpus, start = items.gpus.tolist(), items.start.tolist()
+    sizes, which, start = items.sizes.tolist(), items.which.tolist(), items.start.tolist()
     left, place = list(items.capacity), len(after[0]) - 1
     choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
     for at, job in enumerate(items.job.tolist()):
         wanted, rest = after[at][place] - tables.rounding, after[at + 1]
         for item in range(start[at], start[at + 1]):
-            if all(map(le, gpus[item], left)) and value[item] + rest[place - step[item]] >= wanted:
+            gpus = sizes[which[item]]
+            if all(map(le, gpus, left)) and value[item] + rest[place - step[item]] >= wanted:
                 choice[job] = option[item]
                 place -= step[item]
-                left = list(map(sub, left, gpus[item]))
+                left = list(map(sub, left, gpus))
                 break
     return choice
 

@@ -95,7 +95,8 @@ def _plain_starts(
     node = np.asarray([selection.nodes[job][0] for job in jobs.tolist()], dtype=np.int64)
     rows, which = table.templates
     fine, picked = table.job[choice[jobs]] == jobs, which[choice[jobs]]
-    fine &= (rows.scope[picked] == Scope.NODE) & (np.diff(rows.part_start)[picked] == 1)
+    parts = rows.part_start[picked + 1] - rows.part_start[picked]
+    fine &= (rows.scope[picked] == Scope.NODE) & (parts == 1)
     fine &= (node >= 0) & (node < nodes.count)
     jobs, node, picked = jobs[fine], node[fine], picked[fine]
     fine = nodes.open[node] & nodes.sets[rows.node_set[picked], node]

@@ -149,9 +149,10 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     if started.size:
         rows, which = problem.options.starts.templates
         row = which[choice[started]]
-        parts, largest = np.diff(rows.part_start)[row], rows.part_gpus[rows.part_start[row]]
-        first = (-parts, -largest) if order == "size" else (-largest, -parts)
-        ranked = np.lexsort((rows.scope[row], *first, rows.node_set[row] == 0))
+        first = rows.part_start[row]
+        parts, largest = rows.part_start[row + 1] - first, rows.part_gpus[first]
+        keys = (-parts, -largest) if order == "size" else (-largest, -parts)
+        ranked = np.lexsort((rows.scope[row], *keys, rows.node_set[row] == 0))
         shelves = _Shelves(problem, room, choice[started]) if _plain(problem, row) else None
         for job in started[ranked].tolist():
             if shelves is None:
