@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import distinct_rows, numbered
+from formulations.columns import distinct_rows, fingerprint
 from formulations.layout import RoundModel
 from formulations.linear_model import Block, LinearModel
 from formulations.round.tables import Level, RoundProblem
@@ -36,13 +36,14 @@ def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
 
     A guess by what candidates are and what they are worth: rows of rules may tell them apart.
     """
-    table = problem.candidates
-    value, worth = np.unique(level.value[: table.count], return_inverse=True)
-    known, kind = numbered(table.templates[1] * value.size + worth.reshape(-1))
-    weight = np.random.default_rng(0).random(known.size)
-    of_job = np.bincount(table.job, weight[kind], problem.jobs.count)
-    _, group = np.unique(of_job, return_inverse=True)
-    return numbered(group.reshape(-1)[table.job] * known.size + kind)[1]
+    table, jobs = problem.candidates, problem.jobs.count
+    start = np.searchsorted(table.job, np.arange(jobs))
+    place = np.arange(table.count) - start[table.job]
+    key = fingerprint([level.value[: table.count], table.templates[1], place])
+    of_job = np.bincount(table.job, key.astype(np.float64), jobs)
+    _, first, group = np.unique(of_job, return_index=True, return_inverse=True)
+    # A candidate has the place among all that its like has of the first job of the group.
+    return start[first[group.reshape(-1)]][table.job] + place
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from formulations.arrays import Floats, Ints
 
@@ -41,16 +42,14 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     return table[first], at.reshape(-1)
 
 
-def numbered(key: Ints) -> tuple[Ints, Ints]:
-    """Distinct numbers of at least 0, ascending, and which of them each is.
-
-    What ``np.unique(key, return_inverse=True)`` gives, without sorting where they are dense.
-    """
-    if int(key.max(initial=-1)) >= key.size:
-        distinct, at = np.unique(key, return_inverse=True)
-        return distinct, at.reshape(-1)
-    there = np.bincount(key) > 0
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[key]
+def fingerprint(table: Iterable[Floats | Ints]) -> npt.NDArray[np.uint64]:
+    """A number made of all that is in each column: others have the same one by chance alone."""
+    key = np.zeros(1, dtype=np.uint64)
+    for row in table:
+        # Odd multipliers of 64 bits lose nothing.
+        key = (key ^ np.ascontiguousarray(row).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    return key
 
 
 def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
@@ -59,13 +58,8 @@ def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
     The table itself and None where there are not many fewer. Columns are told apart by a number
     made of all that is in them, and compared with the one they are taken for.
     """
-    key = np.zeros(table.shape[1], dtype=np.uint64)
-    for row in np.ascontiguousarray(table).view(np.uint64):
-        # Odd multipliers of 64 bits: two columns have one number by chance alone.
-        key = (key ^ row) * np.uint64(0x9E3779B97F4A7C15)
-        key ^= key >> np.uint64(29)
-    _, first, at = np.unique(key, return_index=True, return_inverse=True)
-    if FEWER * first.size > key.size:
+    _, first, at = np.unique(fingerprint(table), return_index=True, return_inverse=True)
+    if FEWER * first.size > at.size:
         return table, None
     distinct, at = np.ascontiguousarray(table[:, first]), at.reshape(-1)
     same = all((own[at] == row).all() for own, row in zip(distinct, table, strict=True))

@@ -73,11 +73,12 @@ def uplinks_matter(problem: RoundProblem) -> bool:
 
 def find_cells(problem: RoundProblem) -> Cells:
     """Cells in the order of their first node."""
-    nodes, scopes = problem.nodes, problem.options.starts.scope
-    strict = scopes[problem.options.starts.strict]
+    nodes, (rows, which) = problem.nodes, problem.options.starts.templates
+    there = np.bincount(which, minlength=rows.count) > 0
+    scopes, strict = rows.scope[there], rows.scope[there & rows.strict]
     leaves = bool((scopes == Scope.LEAF).any() or strict.size) or uplinks_matter(problem)
     domains = bool((scopes == Scope.NVLINK).any() or (strict == Scope.LEAF).any())
-    used = np.unique(problem.options.starts.node_set)
+    used = np.unique(rows.node_set[there])
     key = np.column_stack(
         [
             nodes.node_class,

@@ -223,6 +223,11 @@ class SlotRelaxation(Relaxation):
         """What each stay uses of the rows before those of slots, a row for each job that runs."""
         return self._base.use.T.tocsr()[self._stay[self._runs]]
 
+    @cached_property
+    def _forced(self) -> float:
+        """What a job pays for going on at most: see `FORCED`."""
+        return FORCED * float(np.abs(self.value).max(initial=0.0))
+
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
         """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
         base = self._base
@@ -232,8 +237,7 @@ class SlotRelaxation(Relaxation):
         if prices[: base.count].any():
             paid = self._stay_use @ prices[: base.count]
         worth[self._runs] = np.where(self.fine[stays], self.value[stays] - paid, -np.inf)
-        most = FORCED * float(np.abs(self.value).max(initial=0.0))
-        above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, most), 0.0)
+        above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, self._forced), 0.0)
         pays = np.zeros(self._problem.holds.count)
         pays[self._held] = self._part * above[self._holder]
         return worth, pays
