@@ -102,11 +102,10 @@ def residual_round(
         np.concatenate([holds.demand[own], used[others]]),
         np.concatenate([holds.uplink_gb_per_s[own], np.zeros(others.size)]),
     )
-    candidates = table.take(kept)
     rules = _rules_of(problem.rules, candidate_at, job_at, _rows_of_others(problem, decided, free))
     smaller = RoundProblem(
         jobs=_jobs_of(problem.jobs, jobs, running[jobs], others.size),
-        candidates=replace(candidates, job=job_at[candidates.job]),
+        candidates=table.take(kept, job_at[table.job[kept]]),
         nodes=replace(
             problem.nodes,
             node_class=problem.nodes.node_class[nodes],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import no_floats, stretches
+from formulations.columns import stretches
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.resources import UPLINK
 from formulations.round.rule_table import RULE_U
@@ -65,13 +65,13 @@ class Held:
             own.take(kind, out=use)
         return found
 
-    def priced(self, prices: Floats) -> Floats:
-        """What each option pays at prices of the rows, shape (O,)."""
+    def priced(self, prices: Floats, options: Ints | None = None) -> Floats:
+        """What each of some options pays at prices of the rows; None: every one, shape (O,)."""
         each = np.zeros(self.of_kinds.shape[1])
         # Row by row, as floating-point sums depend on their order.
         for price, use in zip(prices.tolist(), self.of_kinds, strict=True):
             each += price * use
-        return each[self._every()]
+        return each[self._every() if options is None else self._kind(options)]
 
     def highest(self, value: Floats) -> Floats:
         """The most that options are worth in size per unit of each row, (F,), by value, (O,)."""
@@ -87,22 +87,8 @@ class Held:
         """What every option uses of every row, shape (F, O)."""
         from scipy import sparse
 
-        kind = self._every()
-        options = [np.flatnonzero((use != 0)[kind]) for use in self.of_kinds]
-        # As compressed rows, no option twice in one: made of coordinates it would be sorted first.
-        return sparse.csr_array(
-            (
-                np.concatenate(
-                    [
-                        no_floats(),
-                        *(use[kind[own]] for use, own in zip(self.of_kinds, options, strict=True)),
-                    ]
-                ),
-                np.concatenate([np.zeros(0, dtype=np.int32), *options], dtype=np.int32),
-                np.cumsum([0, *(own.size for own in options)]),
-            ),
-            shape=(len(options), kind.size),
-        )
+        of_kinds = sparse.csr_array(self.of_kinds.T)
+        return of_kinds[self._every()].T.tocsr()
 
 
 @dataclass(frozen=True)

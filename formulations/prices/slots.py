@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,9 +34,6 @@ from formulations.prices.relaxation import Evaluation, Relaxation, slope_of
 from formulations.prices.rows import Held
 from formulations.prices.sizes import Sizes
 from formulations.round.tables import Level, RoundProblem
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 MOST_GANGS = 8
 """Jobs on a node of which every subset is looked at; further ones pay nothing for going on."""
@@ -218,10 +214,13 @@ class SlotRelaxation(Relaxation):
         every[self._stay[self._runs]] = -np.inf
         return self._best_alone(every)
 
-    @cached_property
-    def _stay_use(self) -> sparse.csr_array:
-        """What each stay uses of the rows before those of slots, a row for each job that runs."""
-        return self._base.use.T.tocsr()[self._stay[self._runs]]
+    def _paid(self, prices: Floats, options: Ints | None = None) -> Floats:
+        """What some options pay for the rows before those of slots; None: every one."""
+        base, own = self._base, prices[: self._base.count]
+        if self._by_kind:
+            return base.held.priced(own, options)
+        paid = np.asarray(base.use.T @ own)
+        return paid if options is None else paid[options]
 
     @cached_property
     def _forced(self) -> float:
@@ -235,7 +234,7 @@ class SlotRelaxation(Relaxation):
         worth = np.full(self.jobs, -np.inf)
         paid: Floats | float = 0.0
         if prices[: base.count].any():
-            paid = self._stay_use @ prices[: base.count]
+            paid = self._paid(prices, stays)
         worth[self._runs] = np.where(self.fine[stays], self.value[stays] - paid, -np.inf)
         above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, self._forced), 0.0)
         pays = np.zeros(self._problem.holds.count)
@@ -346,8 +345,8 @@ class SlotRelaxation(Relaxation):
 
         That is what moves jobs; what the bound has them pay makes all of them indifferent.
         """
-        base, slots = self._base, prices[self._slots()]
-        found = np.asarray(self.value - base.use.T @ prices[: base.count])
+        slots = prices[self._slots()]
+        found = self.value - self._paid(prices)
         found[: self._type.size] -= (self._counts @ slots)[self._type]
         best = self._best_patterns(slots)[0]
         pays = self._continuing(prices, self._starts(prices)[0])[1][self._held]

@@ -14,7 +14,6 @@ from formulations.columns import (
     by_content,
     distinct_rows,
     gathered,
-    numbered,
     of_rows,
 )
 
@@ -54,15 +53,6 @@ def test_columns_that_are_alike_are_one_where_that_makes_them_few(seed: int) -> 
     whole, none = alike_columns(np.zeros((2, 0)))
     assert whole.shape == (2, 0)
     assert none is None or none.size == 0
-
-
-@pytest.mark.parametrize("top", [1, 5, 40, 10_000])
-def test_numbers_are_numbered_as_numpy_does(top: int) -> None:
-    draw = np.random.default_rng((top, 72))
-    for size in (0, 1, 30):
-        key = draw.integers(0, top, size)
-        for found, known in zip(numbered(key), np.unique(key, return_inverse=True), strict=True):
-            np.testing.assert_array_equal(found, known.reshape(-1))
 
 
 def test_entries_of_rows_are_theirs_in_order() -> None:
