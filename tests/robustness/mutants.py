@@ -55,6 +55,13 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("tests/formulations/round/test_check.py", "tests/formulations/test_prices.py",
          "tests/formulations"),
     ),
+    ("formulations/subround", ("tests/decision/test_ladder.py", "tests/decision")),
+    (
+        "formulations/objectives",
+        ("tests/formulations/test_objectives.py", "tests/policies/test_feedback.py",
+         "tests/policies/test_cost_objective.py", "tests/policies/test_fair_rounds.py",
+         "tests/formulations"),
+    ),
     (
         "formulations",
         ("tests/formulations/test_families.py", "tests/formulations/model/test_linear_model.py",
