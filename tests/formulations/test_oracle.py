@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from formulations.round.check import check
-from formulations.round.tables import RoundProblem, Scope
+from formulations.round.rule_table import RULE_S
+from formulations.round.tables import Level, RoundProblem, Scope
 from tests.campaigns import blocks
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
@@ -20,7 +21,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
-from tests.formulations.worlds.rounds import SIDES
+from tests.formulations.worlds.rounds import SIDES, Candidate, Rule, rule_table, tiny
 from tests.formulations.worlds.solving import FORMULATIONS, optimum
 
 BLOCKS, ROUNDS_PER_BLOCK = blocks(4), 50
@@ -220,6 +221,17 @@ def test_random_rounds_are_of_every_kind() -> None:
         if min(seen.values()) >= 5:
             return
     pytest.fail(str(seen))
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_a_rule_about_the_stay_of_a_job_that_does_not_run_is_about_nothing(
+    formulation: str,
+) -> None:
+    cap = rule_table([Rule("cap", -np.inf, 0.0, ((RULE_S, 0, 1.0),))])
+    problem = tiny([4], [Candidate(0, (4,))], rules=cap)
+    level = Level("worth", "points", np.ones(1))
+    check(problem, oracle.best(problem, [level]))
+    assert optimum(problem, level, formulation) == 1.0
 
 
 def test_rounds_are_reproducible() -> None:

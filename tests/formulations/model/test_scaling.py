@@ -92,3 +92,9 @@ def test_a_box_of_ordinary_size_stays_beside_one_that_does_not() -> None:
     builder = ModelBuilder("two")
     builder.add_columns("x", np.arange(2)[:, None], np.array([3.0, 2.0**30]), integer=False)
     assert scaled(builder.build(np.ones(2))).column.tolist() == [1.0, 2.0**30]
+
+
+def test_a_model_in_which_nothing_costs_keeps_its_objective() -> None:
+    builder = ModelBuilder("free")
+    builder.add_columns("x", np.zeros((1, 1), dtype=np.int64), 1.0, integer=False)
+    assert scaled(builder.build(np.zeros(1))).objective == 1.0
