@@ -89,10 +89,13 @@ class Mutant:
     before, after
         The line, without blanks at its ends.
     outcome
-        ``killed``, ``timeout`` (`LONGER` by CPU seconds: killed as well), ``survived``, or
-        ``unjudged`` (the clock ended the tests twice, which says nothing about the mutant).
+        ``killed``, ``timeout`` (`LONGER` by CPU seconds: killed as well), ``survived``,
+        ``unjudged`` (the clock ended the tests twice, which says nothing about the mutant), or
+        ``gone`` (the code that survived it is not there any more).
     seed
         Of the sample that it is of.
+    first
+        Outcome before `judge_again` looked once more; "" if it did not.
     """
 
     file: str
@@ -102,6 +105,7 @@ class Mutant:
     after: str
     outcome: str = ""
     seed: int = 0
+    first: str = ""
 
 
 def tests_of(file: str) -> tuple[str, ...]:
@@ -196,6 +200,17 @@ def described(file: str, operator: str, before: str, after: str) -> Mutant:
     raise ValueError("the mutant equals the original")
 
 
+def found_again(mutant: Mutant, source: str) -> str | None:
+    """The mutated source, by what a table says of the mutant; None if its line has gone."""
+    lines = source.splitlines()
+    for size in range(1, 9):
+        for at in range(len(lines) - size + 1):
+            if " ".join(lines[at : at + size]).strip() == mutant.before:
+                inset = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+                return "\n".join([*lines[:at], inset + mutant.after, *lines[at + size :], ""])
+    return None
+
+
 def left_out(folder: str, names: Sequence[str]) -> set[str]:
     """What of a folder is not copied: of users the run folders, which a package has the name of."""
     kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")(folder, list(names))
@@ -275,12 +290,28 @@ def earlier(out: Path, seed: int) -> list[Mutant]:
         return []
     names = [f.name for f in fields(Mutant)]
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [{name: row.get(name, "0") for name in names} for row in csv.DictReader(file)]
+        rows = [{name: row[name] for name in names} for row in csv.DictReader(file)]
     found = [
         Mutant(**(row | {"line": int(row["line"]), "seed": int(row["seed"])}))  # type: ignore[arg-type]
         for row in rows
     ]
     return [mutant for mutant in found if mutant.seed != seed]
+
+
+def judge_again(out: Path) -> None:
+    """Look once more at what survived: tests were added, or the code made less, since."""
+    rows, known = earlier(out, -1), reasons()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(Path(folder))
+        for at, row in enumerate(rows):
+            if row.outcome == "survived" and (row.file, row.before, row.after) not in known:
+                path = ROOT / row.file
+                mutated = found_again(row, path.read_text("utf-8")) if path.exists() else None
+                outcome = "gone" if mutated is None else copy.judge(path, mutated)
+                rows[at] = replace(row, outcome=outcome, first=row.first or row.outcome)
+                print(f"{outcome} {row.file}: {row.after}", flush=True)
+                write_report(out, rows)
+    write_report(out, rows)
 
 
 def write_report(out: Path, found: Sequence[Mutant]) -> None:
@@ -307,8 +338,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit-s", type=float, default=7200.0, help="begin no mutant after it")
     parser.add_argument("--list", action="store_true", help="show the sample and run nothing")
     parser.add_argument("--more", action="store_true", help="keep the table's other seeds")
+    parser.add_argument("--again", action="store_true", help="only survivors of the table")
     parser.add_argument("--out", type=Path, default=REPORT)
     options = parser.parse_args(arguments)
+    if options.again:
+        judge_again(options.out)
+        return 0
     files = sorted((ROOT / "formulations").rglob("*.py"))
     files += sorted((ROOT / "morph_opt" / "engine").rglob("*.py"))
     files = [path for path in files if options.only in path.as_posix()]

@@ -105,27 +105,35 @@ def mutants(out: Path) -> Iterator[str]:
     if not rows:
         return
     survivors = [row for row in rows if row["outcome"] == "survived"]
-    judged = [row for row in rows if row["outcome"] != "unjudged"]
+    judged = [row for row in rows if row["outcome"] not in ("unjudged", "gone")]
     counted = [row for row in judged if not row["equivalent"]]
     killed = [row for row in counted if row["outcome"] != "survived"]
+    drawn = [row for row in rows if row["outcome"] != "unjudged" and not row["equivalent"]]
+    early = [row for row in drawn if (row["first"] or row["outcome"]) != "survived"]
     yield "## Mutants"
     yield ""
     yield (
         "Killed is what a test fails on, and what takes five times the CPU seconds that its tests"
-        " take without it. What the clock ended twice is not judged, and not counted."
+        " take without it. What the clock ended twice, and what changed a line that has gone since,"
+        " is not judged, and not counted. Survivors are judged again when tests have been added:"
+        " the score at first is that of the tests that there were when the sample was drawn."
     )
     yield ""
     shown = []
     seeds = [
-        [row.get("seed", "not kept") for row in some] for some in (rows, judged, counted, killed)
+        [row["seed"] for row in some] for some in (rows, judged, counted, killed, drawn, early)
     ]
     for seed in sorted(set(seeds[0])):
-        of, known, there, dead = (some.count(seed) for some in seeds)
+        of, known, there, dead, all_, found_first = (some.count(seed) for some in seeds)
         alike = known - there
-        score = f"{100 * dead / max(1, there):.1f} %"
-        shown.append((seed, of, of - there - alike, alike, there, dead, score))
+        at_first, score = (
+            f"{100 * one / max(1, of_all):.1f} %"
+            for one, of_all in ((found_first, all_), (dead, there))
+        )
+        shown.append((seed, of, of - there - alike, alike, there, dead, at_first, score))
     yield from table(
-        ("seed", "mutants", "not judged", "equivalent", "others", "killed", "score"), shown
+        ("seed", "mutants", "not judged", "equivalent", "others", "killed", "at first", "score"),
+        shown,
     )
     yield ""
     tried = Counter(row["file"] for row in counted)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.robustness.mutants import ROOT, Copy, Mutant, earlier, left_out, write_report
+from tests.robustness.mutants import (
+    ROOT,
+    Copy,
+    Mutant,
+    earlier,
+    found_again,
+    judge_again,
+    left_out,
+    write_report,
+)
 from tests.robustness.report import mutants
 
 
@@ -44,12 +54,34 @@ def test_what_the_clock_ends_is_unjudged_and_what_runs_on_is_a_timeout(
 
 
 def test_the_score_is_of_what_was_judged_seed_by_seed(tmp_path: Path) -> None:
-    outcomes = ("killed", "timeout", "survived", "unjudged")
-    found = [Mutant("f.py", n, "op", "a", "b", each, 7) for n, each in enumerate(outcomes)]
+    outcomes = ("killed", "timeout", "survived", "unjudged", "gone")
+    found = [
+        Mutant("f.py", n, "op", "a", "b", each, 7, "survived" if each == "gone" else "")
+        for n, each in enumerate(outcomes)
+    ]
     write_report(tmp_path, [*found, Mutant("f.py", 9, "op", "a", "b", "killed", 8)])
     lines = list(mutants(tmp_path))
-    assert "| 7 | 4 | 1 | 0 | 3 | 2 | 66.7 % |" in lines
-    assert "| 8 | 1 | 0 | 0 | 1 | 1 | 100.0 % |" in lines
+    assert "| 7 | 5 | 2 | 0 | 3 | 2 | 50.0 % | 66.7 % |" in lines
+    assert "| 8 | 1 | 0 | 0 | 1 | 1 | 100.0 % | 100.0 % |" in lines
     assert earlier(tmp_path, 8) == found
     with (tmp_path / "mutants.csv").open() as file:
-        assert [row["seed"] for row in csv.DictReader(file)] == ["7"] * 4 + ["8"]
+        assert [row["seed"] for row in csv.DictReader(file)] == ["7"] * 5 + ["8"]
+
+
+def test_what_survived_is_found_by_its_line_and_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "def f(x):\n    return (\n        x\n    )\n"
+    lines = "return (         x     )", "return (         -x     )"
+    mutant = Mutant("f.py", 9, "op", *lines, "survived")
+    assert found_again(mutant, source) == "def f(x):\n    return (         -x     )\n"
+    assert found_again(mutant, "pass\n") is None
+    monkeypatch.setattr("tests.robustness.mutants.shutil.copytree", lambda *a, **k: None)
+    monkeypatch.setattr("tests.robustness.mutants.ROOT", tmp_path)
+    monkeypatch.setattr(Copy, "judge", lambda *a: "killed")
+    (tmp_path / "f.py").write_text(source)
+    write_report(tmp_path, [mutant, replace(mutant, before="x + 1"), replace(mutant, file="g.py")])
+    judge_again(tmp_path)
+    rows = earlier(tmp_path, -1)
+    assert sorted(row.outcome for row in rows) == ["gone", "gone", "killed"]
+    assert {row.first for row in rows} == {"survived"}
