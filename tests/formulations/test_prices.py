@@ -292,6 +292,32 @@ def test_moves_without_room_do_not_stand_in_the_way_of_others(
         assert filled(problem, 20.0, 19.0, 1.0, *[30.0] * 4)[4:] == [-1, -1, 2]
 
 
+def test_what_is_left_is_used_within_the_rules() -> None:
+    once = rule_table([Rule("once", -np.inf, 1.0, ((RULE_X, 0, 1.0), (RULE_X, 1, 1.0)))])
+    problem = tiny([4], [Candidate(0, (1,)), Candidate(1, (1,))], rules=once)
+    assert filled(problem, 2.0, 1.0) == [0, -1]
+
+
+def test_of_jobs_that_may_not_all_go_on_those_do_that_may() -> None:
+    once = rule_table([Rule("once", -np.inf, 1.0, ((RULE_S, 0, 1.0), (RULE_S, 1, 1.0)))])
+    problem = tiny([4], [], holds=[Hold(0, 0, 1), Hold(1, 0, 1)], rules=once)
+    assert filled(problem, 1.0, 1.0) == [0, -1]
+
+
+def test_a_job_that_moves_leaves_room_for_the_next_pass() -> None:
+    # Job 0 goes on alone on four GPUs, and would rather have two elsewhere; job 2 has its own.
+    starts = [Candidate(0, (2,), node_class=2), Candidate(1, (4,), node_class=1)]
+    problem = tiny([8, 4, 2], starts, holds=[Hold(0, 1, 4), Hold(2, 0, 8)])
+    assert filled(problem, 2.0, 8.0, 1.0, 30.0) == [0, 1, 3]
+
+
+def test_what_was_chosen_is_started_whatever_it_is_worth() -> None:
+    problem = tiny([4], [Candidate(0, (1,)), Candidate(1, (1,))])
+    relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 0.0])))
+    placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    assert placing.placed(np.asarray([0, 1])).choice.tolist() == [0, 1]
+
+
 def test_of_moves_that_lose_as_much_per_gpu_the_one_worth_more_is_first() -> None:
     assert filled(tiny([4], [Candidate(0, (2,)), Candidate(1, (4,))]), 3.0, 6.0) == [-1, 1]
 
