@@ -458,14 +458,41 @@ def test_a_job_goes_on_only_where_what_it_holds_is_free() -> None:
     assert places.free == [2]
 
 
+def test_a_job_goes_on_only_with_the_threads_that_it_holds() -> None:
+    start = Candidate(0, (1,), side=(6.0, 0.0, 0.0))
+    places = Places(tiny([4], [start], side=(8.0, 9.0, 9.0), holds=[Hold(1, 0, 1, (4.0, 0, 0))]))
+    assert places.starts(0) == (0,)
+    assert not places.stays(1)
+
+
+@pytest.mark.parametrize(("uplink", "room"), [(4.0, True), (3.0, False)])
+def test_all_go_on_at_once_where_the_uplink_has_what_they_send(uplink: float, room: bool) -> None:
+    holds = [Hold(job, job, 1, uplink=2.0) for job in range(2)]
+    assert Places(tiny([2, 2], [], holds=holds, uplink=[uplink])).all_stay(np.arange(2)) == room
+
+
+def test_a_node_is_found_above_one_that_is_not_free_any_more() -> None:
+    start = Candidate(0, (4,), node_set=1)
+    places = Places(tiny([4, 4], [start], holds=[Hold(1, 1, 2)], sets=[[0, 1]]))
+    assert places.stays(1)
+    assert places.starts(0) == (0,)
+
+
+def test_two_parts_that_must_not_be_under_one_leaf_are_not() -> None:
+    problem = tiny([4, 4, 4], [Candidate(0, (4, 4), strict=True)], leaf=[0, 0, 1])
+    nodes = Places(problem).starts(0)
+    assert nodes is not None
+    assert {*problem.nodes.leaf[list(nodes)].tolist()} == {0, 1}
+
+
 def test_nodes_that_lack_threads_are_passed_over_however_many() -> None:
-    # 40 nodes of 4 GPUs and 8 threads, of which 6 are held on all but the last: 8 are free there
-    # only, and once they are taken 3 are free nowhere.
+    # 40 nodes of 4 GPUs, one held, and 8 threads, of which 6 are held on all but the last: 8 are
+    # free there only, and once they are taken 3 are free nowhere.
     starts = [Candidate(0, (1,), side=(8.0, 0.0, 0.0)), Candidate(1, (1,), side=(3.0, 0.0, 0.0))]
-    holds = [Hold(2 + at, at, 1, (6.0, 0.0, 0.0)) for at in range(39)]
+    holds = [Hold(2 + at, at, 1, (6.0 * (at < 39), 0.0, 0.0)) for at in range(40)]
     problem = tiny([4] * 40, starts, side=(8.0, 1e9, 1e9), holds=holds)
     places = Places(problem)
-    assert places.all_stay(np.arange(2, 41))
+    assert places.all_stay(np.arange(2, 42))
     assert places.starts(0) == (39,)
     assert places.starts(1) is None
 
