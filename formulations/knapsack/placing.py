@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.arrays import Ints
+from formulations.arrays import Bools, Ints
 from formulations.knapsack.distinct import Gang, GaveUpError, nodes_of
 from formulations.round.check import RuleError, check
 from formulations.round.decode import pack, room_after_stays
-from formulations.round.tables import RoundProblem, Selection
+from formulations.round.tables import RoundProblem, Scope, Selection
 
 
 def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
@@ -59,3 +59,39 @@ def _looked_for(problem: RoundProblem, choice: Ints) -> Selection | None:
     except RuleError:
         return None
     return selection
+
+
+def placed_by_places(problem: RoundProblem, choice: Ints) -> Selection | None:
+    """Nodes where gangs of whole nodes are confined to leaves, or all to NVLink domains.
+
+    Which of these each goes to is looked for by free nodes alone, every way tried; nodes with as
+    many are alike, and so are places. Finding none proves nothing.
+    """
+    nodes, (rows, which) = problem.nodes, problem.candidates.templates
+    begins = np.flatnonzero((choice >= 0) & (choice < problem.candidates.count))
+    row = which[choice[begins]]
+    scopes, size = rows.scope[row], nodes.capacity[rows.node_class[row], 0]
+    parts = rows.part_start[row + 1] - rows.part_start[row]
+    gangs = np.isin(scopes, (Scope.NVLINK, Scope.LEAF)) & (rows.gpus[row] == parts * size)
+    gangs &= ~(rows.mixed | rows.loose)[row]
+    if np.unique(scopes[gangs]).size != 1:
+        return None
+    place = nodes.leaf if scopes[gangs][0] == Scope.LEAF else nodes.domain
+    empty = room_after_stays(problem, choice).nodes[:, 0] == nodes.capacity[nodes.node_class, 0]
+    among: dict[int, Bools] = {}
+    for t in np.unique(rows.node_class[row[gangs]]).tolist():
+        mine = np.flatnonzero(gangs & (rows.node_class[row] == t))
+        mine = mine[np.argsort(-parts[mine], kind="stable")]
+        free = np.bincount(place[empty & nodes.open & (nodes.node_class == t)])
+        hosts = np.argsort(free, kind="stable")
+        try:
+            found = nodes_of(
+                tuple(free[hosts].tolist()), tuple((many,) for many in parts[mine].tolist())
+            )
+        except GaveUpError:
+            found = None
+        if found is None:
+            return None
+        for job, (at,) in zip(begins[mine].tolist(), found, strict=True):
+            among[job] = place == hosts[at]
+    return pack(problem, choice, among=among)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -68,15 +69,24 @@ def _holds_fit(problem: RoundProblem, room: Room) -> bool:
     return bool((room.nodes >= -slack).all() and (room.uplinks >= -limit).all())
 
 
-def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int, ...] | None:
+def place_parts(
+    problem: RoundProblem, candidate: int, room: Room, among: Bools | None = None
+) -> tuple[int, ...] | None:
     """Nodes for a candidate's parts, taken from ``room``; None if none were found.
 
     Distinct ones, unless the parts may share a node. Each part goes to the usable node with the
     least free GPUs that still has room. A candidate that is confined to a leaf or NVLink domain
     tries these from the fullest that can hold it.
+
+    Parameters
+    ----------
+    among
+        Nodes that it may be on, shape (N,); None: all.
     """
     nodes, candidates = problem.nodes, problem.options.starts
     usable = nodes.open & nodes.sets[candidates.node_set[candidate]]
+    if among is not None:
+        usable &= among
     scope = int(candidates.scope[candidate])
     if scope in (Scope.NODE, Scope.POD):
         found = _best_fit(problem, candidate, room, usable)
@@ -134,13 +144,24 @@ def _best_fit(
     return tuple(chosen)
 
 
-def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection | None:
+def pack(
+    problem: RoundProblem,
+    choice: Ints,
+    order: str = "size",
+    among: Mapping[int, Bools] | None = None,
+) -> Selection | None:
     """Nodes for a choice by best-fit decreasing, or None when that heuristic finds none.
 
     Jobs are taken by their largest part (``order="size"``) or by their number of parts
     (``order="parts"``), those confined to fewest nodes first. Not finding nodes proves nothing;
     the exact answer is `formulations.node_assignment` on `restricted`.
+
+    Parameters
+    ----------
+    among
+        Of some jobs the nodes that they may be on, shape (N,).
     """
+    confined = among or {}
     room = room_after_stays(problem, choice)
     if not _holds_fit(problem, room):
         return None
@@ -153,10 +174,11 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
         parts, largest = rows.part_start[row + 1] - first, rows.part_gpus[first]
         keys = (-parts, -largest) if order == "size" else (-largest, -parts)
         ranked = np.lexsort((rows.scope[row], *keys, rows.node_set[row] == 0))
-        shelves = _Shelves(problem, room, choice[started]) if _plain(problem, row) else None
+        plain = not confined and _plain(problem, row)
+        shelves = _Shelves(problem, room, choice[started]) if plain else None
         for job in started[ranked].tolist():
             if shelves is None:
-                found = place_parts(problem, int(choice[job]), room)
+                found = place_parts(problem, int(choice[job]), room, confined.get(job))
             else:
                 found = shelves.best_fit(int(choice[job]))
             if found is None:

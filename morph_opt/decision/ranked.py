@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations import node_assignment, node_pattern
 from formulations.arrays import Ints
+from formulations.knapsack import placed_by_places
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import LinearModel
 from formulations.node_pattern.patterns import TooManyPatternsError
@@ -325,6 +326,9 @@ class RoundSolver:
         """
         if not in_place_fits(problem, choice):
             return None, True
+        found = placed_by_places(problem, choice)
+        if found is not None:
+            return found, False
         small = restricted(problem, choice)
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
