@@ -257,9 +257,9 @@ class Relaxation:
         """What the prices pay for the limits of rows and auxiliary columns, term by term."""
         shared = self.shared
         bounded = np.where(prices > 0, shared.upper, shared.lower)
-        rows = np.where(prices == 0, 0.0, prices * np.where(prices == 0, 0.0, bounded))
+        rows = prices * np.where(prices == 0, 0.0, bounded)
         gain = np.maximum(0.0, -(shared.aux_use.T @ prices))
-        aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
+        aux = gain * np.where(gain > 0, shared.aux_upper, 0.0)
         return np.concatenate([rows, aux])
 
     def slope(self, prices: Floats, usage: Floats) -> Floats:

@@ -23,3 +23,11 @@ def test_what_relieves_one_row_overloads_no_other() -> None:
     choice = rounding.repaired(np.asarray([0, 2]))
     assert choice.tolist() == [0, -1]
     assert (relaxation.usage(choice) <= rounding.limit).all()
+
+
+def test_who_loses_least_takes_less_where_too_much_was_chosen() -> None:
+    """Ten GPUs chosen where eight are: job 0 takes two instead of four, for 0.1 less."""
+    problem = tiny([8], [Candidate(0, (4,)), Candidate(0, (2,)), Candidate(1, (6,))])
+    relaxation = Relaxation(problem, level_of(problem, [4.0, 3.9, 6.0], [0.0, 0.0]))
+    rounding = Rounding(relaxation, choose_prices(relaxation))
+    assert rounding.repaired(np.asarray([0, 2])).tolist() == [1, 2]
