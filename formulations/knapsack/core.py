@@ -80,7 +80,7 @@ def _least_bound(worth: Floats, gpus: Floats, room: Floats) -> Floats:
     prices, eye = np.zeros(classes), np.eye(classes)
     finite = worth[np.isfinite(worth)]
     across = float(finite.max() - finite.min()) or 1.0
-    turned, share, width = np.ascontiguousarray(gpus.T), np.empty_like(worth), 0.0
+    turned, share = np.ascontiguousarray(gpus.T), np.empty_like(worth)
 
     def smoothed(at: Floats) -> tuple[float, Floats, Floats]:
         """The bound with soft maxima, its slope and its curvature times their width."""

@@ -311,6 +311,21 @@ def test_a_job_that_moves_leaves_room_for_the_next_pass() -> None:
     assert filled(problem, 2.0, 8.0, 1.0, 30.0) == [0, 1, 3]
 
 
+@pytest.mark.parametrize(("tries", "option"), [(1, -1), (2, 1)])
+def test_a_job_without_room_tries_so_many_options(
+    tries: int, option: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of four GPUs two are held: what is worth most has no room, the next best has.
+    monkeypatch.setattr(placing, "NEXT_BEST", tries)
+    starts = [Candidate(0, (4,)), Candidate(0, (2,))]
+    problem = tiny([4], starts, holds=[Hold(1, 0, 2)])
+    relaxation = Relaxation(problem, Level("worth", "points", np.asarray([9.0, 1.0, 1.0])))
+    made = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    assert made._put(1, 2)
+    made._next_best(0, -1)
+    assert made.option[0] == option
+
+
 def test_what_was_chosen_is_started_whatever_it_is_worth() -> None:
     problem = tiny([4], [Candidate(0, (1,)), Candidate(1, (1,))])
     relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 0.0])))
