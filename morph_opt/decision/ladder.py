@@ -59,7 +59,7 @@ from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 if TYPE_CHECKING:
     from morph_opt.solvers.small_lp import SmallLp
 
-TABLES = 4_000_000
+TABLES = 8_000_000
 """Additions of a round's knapsack tables at most: some ten milliseconds."""
 
 COMPACT = 100_000

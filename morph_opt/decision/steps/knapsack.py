@@ -39,8 +39,9 @@ CORES, FIRST_ITEMS, WIDER = 5, 0.4, 3.0
 """Cores of one round that are tried at most; items beyond one a job that the first one has, in
 units of jobs; and how much more items of the next one may lose, unless less is enough."""
 
-STRAIGHT = 8.0
-"""How much more items of the next one may lose where that proves its choice."""
+STRAIGHT, BETWEEN = 8.0, 1.3
+"""How much more items of the next one may lose where that proves its choice; and by how much more
+than the last one's where the next is too large, for one between to be looked at."""
 
 ROUNDED = 300_000
 """Additions of tables over a part of the core."""
@@ -97,14 +98,19 @@ def _of_core(items: Items, most: int, least: float, gap: float) -> Tables | None
     if slack == np.inf:
         more = min(at.loss.size - 1, round((1.0 + FIRST_ITEMS) * items.job.size))
         slack = float(np.partition(at.loss, more)[more])
+    fitted = 0.0
     for _ in range(CORES):
         core = losing(items, at, slack)
         value = rounding = -np.inf
         if core is not None:
             tables = Tables(core)
             if tables.takes_more_than(most):
-                break
-            value, rounding = tables.best, tables.rounding
+                # A core between may have a better choice, which a smaller one proves.
+                if fitted * BETWEEN > slack:
+                    break
+                slack = float(np.sqrt(fitted * slack))
+                continue
+            fitted, value, rounding = slack, tables.best, tables.rounding
             if value > -np.inf and relative_gap(value, tables.bound) <= gap:
                 return tables
         # A choice worth so much shows that no best one loses more: with all that loses less a core
