@@ -29,6 +29,7 @@ from benchmarks.instances.scaled import NODES, SLOWER
 from benchmarks.scale.measure import EXACT, RESTATED, Case, Row, case
 from benchmarks.scale.page import draw, draw_distances, page
 from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.running import keep_memory
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 
@@ -136,3 +137,4 @@ def _alone(one: Case, rounds: int, peers: list[str], memory_gib: int) -> list[Ro
 def _limit(memory_gib: int) -> None:
     most = memory_gib * 2**30
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    keep_memory()  # as the process of a command does

@@ -111,7 +111,7 @@ def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
     Only a process hides it so; a test that calls `main` sees the error itself.
     """
     _open_streams()
-    _keep_memory()
+    keep_memory()
     try:
         with _sigterm():
             return _flushed(main(None))
@@ -191,7 +191,7 @@ def _open_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as we live)
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Keep what is freed for the next round, where the C library is glibc.
 
     Rounds of a million GPUs free gigabytes and ask for them again: a third of their time would go
