@@ -1,4 +1,4 @@
-"""LP text: what it looks like, and that a solver reads the same model out of it."""
+"""LP and MPS text: what it looks like, and that a solver reads the same model out of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.lp import to_lp
-from formulations.mps import number_text
+from formulations.mps import number_text, to_mps
 from tests.formulations.worlds.random_rounds import random_level, random_round
 from tests.formulations.worlds.solving import solve_model
 
@@ -57,15 +57,25 @@ def test_text_by_hand() -> None:
     )
 
 
-def read_and_solve(model: LinearModel, folder: Path) -> highspy.Highs:
-    path = folder / "model.lp"
-    path.write_text(to_lp(model), "utf-8")
+def read_and_solve(model: LinearModel, file: Path) -> highspy.Highs:
+    file.write_text({".lp": to_lp, ".mps": to_mps}[file.suffix](model), "utf-8")
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
-    assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
+    assert highs.readModel(str(file)) == highspy.HighsStatus.kOk
     highs.setOptionValue("mip_rel_gap", 0.0)
     highs.run()
     return highs
+
+
+def worth(model: LinearModel, file: Path) -> float:
+    """What a solver finds the model in a file to be worth; MPS is of the negated one."""
+    value: float = read_and_solve(model, file).getInfo().objective_function_value
+    return value if file.suffix == ".lp" else -value
+
+
+@pytest.fixture(params=[".lp", ".mps"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return (tmp_path / "model").with_suffix(request.param)
 
 
 @pytest.mark.parametrize("text", ["3", "-2", "0.1", "1e-07", "999999999999999", "2.5e+16"])
@@ -73,24 +83,22 @@ def test_a_whole_number_has_no_point(text: str) -> None:
     assert number_text(float(text)) == text
 
 
-def test_a_solver_reads_the_mixed_model(tmp_path: Path) -> None:
-    highs = read_and_solve(mixed(), tmp_path)
-    assert highs.getInfo().objective_function_value == pytest.approx(1.0 + 0.125 + 3.0)
+def test_a_solver_reads_the_mixed_model(file: Path) -> None:
+    assert worth(mixed(), file) == pytest.approx(1.0 + 0.125 + 3.0)
 
 
-def test_a_row_without_columns_is_still_a_row(tmp_path: Path) -> None:
+def test_a_row_without_columns_is_still_a_row(file: Path) -> None:
     none = np.zeros(0, dtype=np.int64)
     never = mixed().with_row("guarantee", [5], none, np.zeros(0), 1.0, np.inf)
-    highs = read_and_solve(never, tmp_path)
+    highs = read_and_solve(never, file)
     assert highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_solver_reads_random_rounds(seed: int, tmp_path: Path) -> None:
+def test_a_solver_reads_random_rounds(seed: int, file: Path) -> None:
     draw = np.random.default_rng((21, seed))
     problem = random_round(draw)
     level = random_level(draw, problem)
     for build in (node_pattern.build, node_assignment.build):
         model = build(problem, level).model
-        value = read_and_solve(model, tmp_path).getInfo().objective_function_value
-        assert value == pytest.approx(solve_model(model).objective, rel=1e-6, abs=1e-9)
+        assert worth(model, file) == pytest.approx(solve_model(model).objective, rel=1e-6, abs=1e-9)
