@@ -8,6 +8,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from formulations import node_assignment, node_pattern
+from formulations.layout import forbid
 from formulations.round.check import check
 from formulations.round.rule_table import RULE_S
 from formulations.round.tables import Level, RoundProblem, Scope
@@ -21,7 +23,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
-from tests.formulations.worlds.rounds import SIDES, Candidate, Rule, rule_table, tiny
+from tests.formulations.worlds.rounds import SIDES, Candidate, Rule, plain_level, rule_table, tiny
 from tests.formulations.worlds.solving import FORMULATIONS, optimum
 
 BLOCKS, ROUNDS_PER_BLOCK = blocks(4), 50
@@ -232,6 +234,17 @@ def test_a_rule_about_the_stay_of_a_job_that_does_not_run_is_about_nothing(
     level = Level("worth", "points", np.ones(1))
     check(problem, oracle.best(problem, [level]))
     assert optimum(problem, level, formulation) == 1.0
+
+
+def test_rows_that_were_added_hold_in_the_other_formulation_but_for_cuts_on_patterns() -> None:
+    problem = tiny([4, 4], [Candidate(0, (3, 1)), Candidate(1, (4,))])
+    level = plain_level(problem)
+    built = forbid(node_pattern.build(problem, level), np.asarray([0, 1]), 0)
+    cut = built.model.with_row("distinct", [0], np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0.0)
+    named = node_assignment.build(problem, level)
+    more = named.with_rows_of(replace(built, model=cut)).model
+    names = [more.row_name(row) for row in range(named.model.rows, more.rows)]
+    assert names == ["not_again[0]"]
 
 
 def test_rounds_are_reproducible() -> None:
