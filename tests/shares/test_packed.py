@@ -70,6 +70,15 @@ def test_jobs_are_of_one_class_where_all_of_them_may_pair(
     assert found.pair_count.tolist() == [len(seconds)]
 
 
+def test_pairs_of_alike_jobs_are_alike_whichever_is_named_first() -> None:
+    rates = np.asarray([[[0.75, 0.75 + 1e-12]], [[0.75 + 1e-12, 0.75]], [[0.75, 0.75 + 1e-12]]])
+    pairs = PairTable(np.asarray([0, 0, 1]), np.asarray([1, 2, 2]), rates)
+    ones = np.ones(3, dtype=np.int64)
+    problem = ShareProblem(np.ones((3, 1)), ones, np.asarray([2.0]), pairs=pairs)
+    found = packed_classes(problem, np.zeros(3), np.ones(3), np.ones((3, 1), dtype=bool))
+    assert found.count.tolist() == [3]
+
+
 def test_only_pairs_that_beat_taking_turns_are_columns() -> None:
     _, truth = gavel_twin(0)
     now = round_state(30)
