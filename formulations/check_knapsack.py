@@ -98,10 +98,12 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
         As of `check_knapsack`.
     """
     lacks = np.zeros(best.shape[0])
-    shape, flat = after.shape[1:], after.reshape(-1)
+    shape, flat = after.shape[1:], np.ascontiguousarray(after).reshape(-1)
     count = flat.size // after.shape[0]
     stride, free = _states(shape)
-    states, step = np.arange(count), uses @ stride
+    # What begins at each place, as long as a row: those of a move are the next row, moved.
+    rows = np.ndarray((flat.size - count + 1, count), flat.dtype, flat, 0, flat.strides * 2)
+    step = uses @ stride
     fits = free[0] >= uses[:, :1]
     for own, gpus in zip(free[1:], uses.T[1:], strict=True):
         fits &= own >= gpus[:, None]
@@ -118,8 +120,8 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
             more = behind > here
         else:
             # Where it does not fit the state is another's, and does not count.
-            here = flat.take((at * count)[:, None] + states)
-            behind = flat.take(((at + 1) * count - step[use])[:, None] + states)
+            here = rows[at * count]
+            behind = rows[(at + 1) * count - step[use]]
             behind += best[at, use][:, None]
             more = (behind > here) & fits[use]
         if more.any():
