@@ -139,7 +139,7 @@ class KnownJobs:
         known = at >= 0
         rows = self.rows.take(at, mode="clip") if self.jobs else np.zeros(len(jobs), dtype=_ROW)
         rows[~known] = np.zeros(1, dtype=_ROW)
-        if keeps != [None] * len(keeps) or self.keeps != [None] * len(self.keeps):
+        if any(keeps) or any(self.keeps):
             before = (self.keeps[row] if row >= 0 else None for row in at.tolist())
             known &= np.asarray([a == b for a, b in zip(before, keeps, strict=True)], dtype=bool)
         fresh = np.flatnonzero(~known).tolist()

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.round.returns import ReturnTable, with_returns
-from morph_opt.decision.candidates.remembered import kept_plans
 from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import Cluster
 
@@ -23,11 +22,10 @@ def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
     candidate: list[int] = []
     price_s: list[float] = []
     nodes: list[tuple[int, ...]] = []
-    kept_by = kept_plans(view.states)
-    if kept_by == [None] * len(kept_by):
+    if not any(view.keeps):
         return view
     loose = view.problem.candidates.loose
-    for job, keeps in enumerate(kept_by):
+    for job, keeps in enumerate(view.keeps):
         if keeps is None:
             continue
         known = view.states[job]

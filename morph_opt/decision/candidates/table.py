@@ -6,7 +6,7 @@ enumerated, pruned and laid out as arrays once; a round only concatenates slices
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,6 +63,8 @@ class RoundView:
         The tables.
     states
         Job of each index.
+    keeps
+        What each may go on in at less than a restart (`remembered.kept_plan`).
     slices
         Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
     offset
@@ -75,6 +77,7 @@ class RoundView:
 
     problem: RoundProblem
     states: tuple[JobState, ...]
+    keeps: Sequence[KeptPlan | None]
     slices: tuple[ModelSlice, ...]
     offset: Ints
     compact: bool = False
@@ -179,7 +182,7 @@ class CandidateBuilder:
         assert self._nodes is not None
         holds, every = known.hold_table(self._nodes.resources), known.rows["configurations"]
         # What prices never choose may be what a job comes back to.
-        kept = whole or known.keeps != [None] * len(known.keeps)
+        kept = whole or any(known.keeps)
         which = every if kept else self._compacted(every, holds)
         counts = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)[which]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -194,7 +197,7 @@ class CandidateBuilder:
             shared=SharedTable(gang=known.gangs()),
         )
         slices = tuple(map(self._made.__getitem__, which.tolist()))
-        view = RoundView(problem, states, slices, offset, which is not every)
+        view = RoundView(problem, states, known.keeps, slices, offset, which is not every)
         if not whole:
             self._last = made_of, view
         return view
