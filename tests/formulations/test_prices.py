@@ -275,6 +275,10 @@ def test_what_is_left_is_used_to_the_last_gpu() -> None:
     assert filled(tiny([4], [Candidate(0, (4,))]), 1.0) == [0]
 
 
+def test_what_is_left_of_several_classes_is_used_by_a_gang_over_them() -> None:
+    assert filled(tiny([4, 2], [Candidate(0, (4, 2), classes=(0, 1))]), 1.0) == [0]
+
+
 def test_what_is_left_is_used_where_side_resources_run_out() -> None:
     # Ten threads: either job takes eight.
     starts = [Candidate(job, (2,), side=(4.0, 0.0, 0.0)) for job in range(2)]

@@ -10,7 +10,7 @@ import pytest
 
 from formulations.check_bound import allowed_options
 from formulations.round.rule_table import RULE_S, RULE_X
-from formulations.round.rules import with_floor
+from formulations.round.rules import with_floor, with_promises
 from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
@@ -106,6 +106,15 @@ FREE = {
     ("nodes", "uplink_gb_per_s"), ("nodes", "sets"), ("nodes", "capacity"),
     ("rules", "name"), ("rules", "aux_upper"), ("rules", "row"),
 }  # fmt: skip
+
+
+def test_a_promise_is_kept_by_one_of_the_options_that_keep_it() -> None:
+    rows = [Candidate(0, (4, 2)), Candidate(1, (4,), 1), Candidate(1, (2,), iteration_s=2.0)]
+    rules = with_promises(tiny([8, 4], rows, holds=[Hold(1, 0, 4)], guaranteed=[1])).rules
+    assert (rules.name, rules.label, rules.lower.tolist()) == (("guarantee",), ((1,),), [1.0])
+    # The start that is as fast as was asked, and the stay.
+    assert (rules.kind.tolist(), rules.index.tolist()) == ([RULE_X, RULE_S], [1, 1])
+    assert rules.value.tolist() == [1.0, 1.0]
 
 
 def test_a_floor_is_in_units_of_the_largest_value_of_its_level() -> None:
