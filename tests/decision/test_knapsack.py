@@ -25,6 +25,7 @@ from formulations.knapsack import (
 from formulations.knapsack.placing import placed
 from formulations.objectives import guarantee
 from formulations.round.check import check
+from formulations.round.rule_table import RULE_X
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.ladder import Ladder
@@ -45,7 +46,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
-from tests.formulations.worlds.rounds import Candidate, Hold, level_of, tiny
+from tests.formulations.worlds.rounds import Candidate, Hold, Rule, level_of, rule_table, tiny
 
 BLOCKS = blocks(1)
 """Of 15 rounds of each kind."""
@@ -168,6 +169,13 @@ def test_jobs_that_must_run_are_worth_what_they_run_at() -> None:
     value, start = np.asarray([1.0, 3.0, 1.0, 4.0]), np.asarray([0, 2, 4])
     items = Items((3,), np.arange(2), start, np.arange(4), value, sizes, which, (), 0.0, 7.0)
     assert Tables(items).bound == pytest.approx(5.0)
+
+
+def test_a_job_that_must_start_on_closed_nodes_leaves_no_decision() -> None:
+    must = rule_table([Rule("must", 1.0, np.inf, ((RULE_X, 0, 1.0),))])
+    problem = tiny([4], [Candidate(0, (4,))], closed=[0], rules=must)
+    level = level_of(problem, [1.0], [0.0])
+    assert Tables(find_items(problem, level)).bound == -np.inf
 
 
 @pytest.mark.parametrize("kind", ["gpus", "mixed everything"])
