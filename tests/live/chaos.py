@@ -29,7 +29,16 @@ from morph_opt.live.scheduler import AwayError
 from morph_opt.live.slurm import listed
 from morph_opt.round.live.slurm import slurm_round
 from tests.live.accounting import SACCT, misread
-from tests.live.counted import Counted, blame, commands_of, forgot, record, runs_of, stops_of
+from tests.live.counted import (
+    Counted,
+    blame,
+    commands_of,
+    forgot,
+    held_by_slurm,
+    record,
+    runs_of,
+    stops_of,
+)
 from tests.live.real import RealSlurm, cluster, missing, until
 from tests.live.scripts import COMMAND, JOB, SETTINGS, reporting_job
 
@@ -331,9 +340,13 @@ class Run:
                 continue
             if ended is None or row.get("job_state") != "COMPLETED":
                 state = row.get("job_state"), row.get("state_reason")
-                # No command of the controller holds a job: what is held so, Slurm itself holds.
-                theirs = ended is not None or state == ("PENDING", "JobHeldUser")
-                known = not (theirs and forgot(lines, self.killed_s))
+                if ended is not None:
+                    known = not forgot(lines, self.killed_s)
+                else:
+                    # No command of the controller holds a job.
+                    log = (self.slurm.folder / "slurmctld.log").read_text(errors="replace")
+                    held = state == ("PENDING", "JobHeldUser")
+                    known = not (held and held_by_slurm(job, log.splitlines()))
                 out.forgotten += not known
                 out.lost += known
                 out.notes.append(f"job {job} {state} {'lost' if known else 'forgotten'}: {lines}")

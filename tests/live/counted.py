@@ -14,6 +14,10 @@ FORGETS_S = 15.0
 """A slurmctld that is killed may not have written down what happened so long before."""
 
 
+SOON = 20
+"""Lines of its log after which slurmctld has taken a job back that it found on a node already."""
+
+
 @dataclass(slots=True)
 class Counted:
     """What a run came to; everything from ``lost`` on must be 0.
@@ -21,7 +25,7 @@ class Counted:
     ``by_slurm`` are jobs that ran again after their end without a stop of ours since they began:
     slurmctld was killed before it had written down that they had ended, and requeued them as of a
     failed node. ``forgotten`` ended, and slurmctld, killed too soon to know that they had begun or
-    ended, holds them; or ran, and it started them once more where they ran, and holds them since.
+    ended, holds them; or it put them where a job of their number ran already, and holds them since.
     ``ran_again`` were stopped behind their end,
     ``unreached`` before it by a stop that did not end them. ``unreported`` were stopped although
     they report nothing. ``unread`` are answers of Slurm that
@@ -93,6 +97,22 @@ def forgot(lines: Sequence[str], killed_s: Sequence[float]) -> bool:
     last = max((i for i, one in enumerate(words) if one[0] == "start"), default=0)
     at_s = [float(one[1]) for one in words[last:]]
     return any(0.0 < kill_s - one < FORGETS_S for kill_s in killed_s for one in at_s)
+
+
+def held_by_slurm(job: str, log: Sequence[str]) -> bool:
+    """Whether slurmctld put a job on a node that runs one of its number, and holds it since.
+
+    A slurmctld that was killed too soon forgets that it started a job, or even that it gave a
+    number away, and gives it to the next one.
+
+    Parameters
+    ----------
+    log
+        Of slurmctld, line by line.
+    """
+    twice = [at for at, line in enumerate(log) if "Duplicate jobid on nodes" in line]
+    back = [at for at, line in enumerate(log) if line.endswith(f"Requeuing JobId={job}")]
+    return any(0 < later - at <= SOON for at in twice for later in back)
 
 
 def blame(job: str, lines: Sequence[str], changes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.counted import blame, forgot
+from tests.live.counted import SOON, blame, forgot, held_by_slurm
 from tests.live.real import end_all, processes, until
 from tests.live.scripts import reporting_job
 
@@ -84,6 +84,22 @@ def test_what_slurmctld_cannot_have_forgotten_is_lost() -> None:
     assert not forgot(lines, [3.0]), "of a run before the last"
     assert not forgot(lines, [160.0])
     assert not forgot(lines, [])
+
+
+def test_a_job_put_where_one_of_its_number_ran_is_held_by_slurm() -> None:
+    """As a slurmctld wrote it that had forgotten one job and gave its number to the next."""
+    log = [
+        "sched: Allocate JobId=24 NodeList=n[4-5] #CPUs=2 Partition=gpu",
+        "sched: Allocate JobId=26 NodeList=n[7-8] #CPUs=2 Partition=gpu",
+        "error: Duplicate jobid on nodes n7, set to state DRAIN",
+        "update_node: node n3 state set to IDLE",
+        "Requeuing JobId=26",
+    ]
+    assert held_by_slurm("26", log)
+    assert not held_by_slurm("6", log)
+    assert not held_by_slurm("24", log)
+    assert not held_by_slurm("26", [*log[:3], *["another line"] * SOON, log[-1]])
+    assert not held_by_slurm("26", [log[-1], *log[:3]]), "taken back before"
 
 
 def test_the_page_s_job_keeps_whole_what_it_has_done_and_goes_on_there(tmp_path: Path) -> None:
