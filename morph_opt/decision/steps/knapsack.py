@@ -106,7 +106,7 @@ def _of_core(items: Items, most: int, least: float, gap: float) -> Tables | None
             tables = Tables(core)
             if tables.takes_more_than(most):
                 # A core between may have a better choice, which a smaller one proves.
-                if fitted * BETWEEN > slack:
+                if not fitted or fitted * BETWEEN > slack:
                     break
                 slack = float(np.sqrt(fitted * slack))
                 continue
