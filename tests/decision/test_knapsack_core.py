@@ -126,3 +126,27 @@ def test_plain_parts_are_packed_where_any_parts_would_be(monkeypatch: pytest.Mon
             if quick is not None and slow is not None:
                 assert quick.nodes == slow.nodes
     assert plain > 5
+
+
+@pytest.mark.parametrize("seed", [20, 49, 123])
+def test_a_core_between_decides_where_the_proving_one_is_too_large(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two classes of 100 and 60 GPUs, 25 jobs of six sizes: tables of all take 2 million."""
+    monkeypatch.setattr(knapsack, "LARGE", 0)
+    draw = np.random.default_rng((seed, 54))
+    rows, worth = [], []
+    for job in range(25):
+        grows = draw.uniform(0.3, 1.2)
+        for t, speed in enumerate(draw.uniform(0.5, 1.5, 2)):
+            for gpus in (1, 2, 4, 8, 12, 16):
+                rows.append(Candidate(job, (gpus,), node_class=t))
+                worth.append(speed * gpus**grows)
+    problem, level = tiny([100, 60], rows), Level("worth", "", np.asarray(worth))
+    every = Tables(find_items(problem, level))
+    found = knapsack.tables_of(problem, level, [], 20_000, gap=1e-4)
+    assert found is not None
+    assert found.items.core is not None
+    assert found.best <= every.best + every.rounding
+    assert found.bound >= every.best - every.rounding
+    assert found.bound - found.best <= 1e-4 * found.best
