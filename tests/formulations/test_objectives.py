@@ -19,7 +19,7 @@ from formulations.objectives import (
     makespan,
     relative_speed,
 )
-from formulations.objectives.fairness import OwedShares, share_levels
+from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, SavedTime, Throughput
@@ -348,6 +348,17 @@ def test_owed_shares_by_hand() -> None:
     # 1 / (2 x 1) of 0.5 due, and has no start-up left.
     assert share.value[3:] == pytest.approx([1.92, 0.5])
     assert spare.value[3:] == pytest.approx([1.6, 0.5])
+
+
+def test_finish_time_ratios_by_hand() -> None:
+    """Of fair ends after 70 + 30 and 140 + 60 s both jobs are late already."""
+    data = FairFinish(np.asarray([70.0, 140.0]), np.asarray([170.0, 80.0]))
+    (level,) = ratio_levels(base(), data, power=1.0, restart_weight=1.0)
+    # Job 0: (170 + 30 + 200) / 100 = 4, and 4.6 a round later. Job 1, which would lose 40 s of a
+    # start-up too: (80 + 20 + 200) / 200 = 1.5, and 2. In units of 4.6, over rounds of 60 s:
+    cost = np.asarray([4.6**2 - 4.0**2, 3.0 * (2.0**2 - 1.5**2)]) / 4.6**2 / 60.0
+    left_s = np.asarray([30.0 + 400.0, 30.0 + 100.0, 60.0 + 100.0, 20.0 + 400.0])
+    assert level.value == pytest.approx(cost[[0, 0, 1, 1]] / left_s)
 
 
 def test_a_stay_that_meets_its_deadline_to_the_second_is_worth_its_urgency() -> None:

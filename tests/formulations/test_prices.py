@@ -337,6 +337,13 @@ def test_what_was_chosen_is_started_whatever_it_is_worth() -> None:
     assert placing.placed(np.asarray([0, 1])).choice.tolist() == [0, 1]
 
 
+def test_a_job_may_move_to_all_that_it_has_and_what_is_free() -> None:
+    problem = tiny([4], [Candidate(0, (2,)), Candidate(0, (4,))])
+    relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 9.0])))
+    placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    assert placing.placed(np.asarray([0])).choice.tolist() == [1]
+
+
 def test_of_moves_that_lose_as_much_per_gpu_the_one_worth_more_is_first() -> None:
     assert filled(tiny([4], [Candidate(0, (2,)), Candidate(1, (4,))]), 3.0, 6.0) == [-1, 1]
 

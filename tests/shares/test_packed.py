@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.shares.classes import packed_classes
+from formulations.shares.classes import class_model, packed_classes
 from formulations.shares.problem import PairTable, ShareProblem, check_shares
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import JobState, RoundState
@@ -68,6 +68,15 @@ def test_jobs_are_of_one_class_where_all_of_them_may_pair(
     found = packed_classes(problem, np.zeros(3), np.ones(3), useful)
     assert sorted(found.count.tolist()) == ([1, 1, 1] if classes == 3 else [1, 2])
     assert found.pair_count.tolist() == [len(seconds)]
+
+
+def test_columns_of_the_model_over_classes_by_name() -> None:
+    pairs = PairTable(np.asarray([0]), np.asarray([1]), np.full((1, 1, 2), 0.75))
+    ones = np.ones(2, dtype=np.int64)
+    problem = ShareProblem(np.ones((2, 1)), ones, np.asarray([1.0]), pairs=pairs)
+    found = packed_classes(problem, np.zeros(2), np.ones(2), np.ones((1, 1), dtype=bool))
+    model = class_model(found, np.zeros((1, 2), dtype=np.int64), 1.0)
+    assert list(model.column_names()) == ["X[0,0]", "Y[0,0]", "t"]
 
 
 def test_pairs_of_alike_jobs_are_alike_whichever_is_named_first() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from formulations import node_pattern
 from formulations.arrays import Ints
-from formulations.layout import RoundModel, forbid
+from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import LinearModel
+from formulations.round import decode
 from formulations.round.check import check
 from formulations.round.decode import pack, pack_slots, restricted
-from formulations.round.tables import NONE, RoundProblem
+from formulations.round.tables import NONE, RoundProblem, Scope
 from morph_opt.decision.ranked import Solved
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import RoundSize, random_round
@@ -167,3 +168,45 @@ def test_packing_counts_what_earlier_jobs_took_of_an_uplink() -> None:
     assert packing_fails(problem, np.asarray([0, 1]))
     assert oracle.place(problem, [0, 1]) is None
     assert not packing_fails(problem, np.asarray([0, NONE]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gangs", "order"),
+    [
+        # By size 2 + 1 leave two and three, the job of two takes the two: 1 + 1 have one node.
+        (2, [(2, 1), (1, 1), (2,)], "parts"),
+        # By parts 2 + 2 and 1 + 1 leave one, one and four, the job of three takes the four.
+        (3, [(2, 2), (1, 1), (3,), (2,)], "size"),
+    ],
+)
+def test_neither_order_of_packing_finds_all_that_the_other_does(
+    nodes: int, gangs: list[tuple[int, ...]], order: str
+) -> None:
+    problem = tiny([4] * nodes, [Candidate(job, parts) for job, parts in enumerate(gangs)])
+    choice = np.arange(len(gangs))
+    found = {way for way in ("size", "parts") if pack(problem, choice, way) is not None}
+    assert found == {order}
+
+
+def test_a_kind_whose_parts_are_on_enough_nodes_hides_no_other() -> None:
+    """Two nodes of 8 have 2 + 2 of job 0; of two nodes of 4 for those of job 1 one is closed."""
+    gangs = [Candidate(0, (2, 2)), Candidate(1, (2, 2), node_class=1)]
+    problem = tiny([8, 8, 4, 4], gangs, closed=[3])
+    built = node_pattern.build(problem, plain_level(problem))
+    point = solve_model(built.model).x
+    assert point is not None
+    cut = cut_distinct(problem, built, point)
+    assert cut is not None
+    assert [name for name in cut.model.row_names() if "distinct" in name] == ["distinct[1,1]"]
+
+
+@pytest.mark.parametrize("scope", [Scope.POD, Scope.LEAF])
+def test_a_gang_that_any_nodes_do_for_is_placed_without_a_look_at_each(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one leaf, over an uplink without limit, it takes the nodes with the least room."""
+    monkeypatch.setattr(decode, "place_parts", None)
+    problem = tiny([4] * 4, [Candidate(0, (2, 2), scope=scope)], holds=[Hold(1, 3, 2)])
+    found = pack(problem, np.asarray([0, problem.options.stay[1]]))
+    assert found is not None
+    assert found.nodes[0] == (3, 0)
