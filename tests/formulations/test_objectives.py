@@ -351,12 +351,12 @@ def test_owed_shares_by_hand() -> None:
 
 
 def test_finish_time_ratios_by_hand() -> None:
-    """Of fair ends after 70 + 30 and 140 + 60 s both jobs are late already."""
-    data = FairFinish(np.asarray([70.0, 140.0]), np.asarray([170.0, 80.0]))
-    (level,) = ratio_levels(base(), data, power=1.0, restart_weight=1.0)
-    # Job 0: (170 + 30 + 200) / 100 = 4, and 4.6 a round later. Job 1, which would lose 40 s of a
-    # start-up too: (80 + 20 + 200) / 200 = 1.5, and 2. In units of 4.6, over rounds of 60 s:
-    cost = np.asarray([4.6**2 - 4.0**2, 3.0 * (2.0**2 - 1.5**2)]) / 4.6**2 / 60.0
+    """Fair ends are after 70 + 30 and after 190 + 60 s."""
+    data = FairFinish(np.asarray([70.0, 190.0]), np.asarray([190.0, 30.0]))
+    (level,) = ratio_levels(base(), data, power=2.0, restart_weight=1.0)
+    # Job 0: (190 + 30 + 200) / 100 = 4.2, and 4.8 a round later. Job 1, which would lose 40 s of a
+    # start-up too: (30 + 20 + 200) / 250 = 1, and 1.4. In units of 4.8, over rounds of 60 s:
+    cost = np.asarray([4.8**3 - 4.2**3, 3.0 * (1.4**3 - 1.0**3)]) / 4.8**3 / 60.0
     left_s = np.asarray([30.0 + 400.0, 30.0 + 100.0, 60.0 + 100.0, 20.0 + 400.0])
     assert level.value == pytest.approx(cost[[0, 0, 1, 1]] / left_s)
 
