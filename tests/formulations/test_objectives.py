@@ -312,6 +312,11 @@ def test_queues_by_hand() -> None:
     np.testing.assert_allclose(rigid.value, [0.75 * mean[0], -1.0, 2.0 * mean[2], mean[3]])
 
 
+def test_jobs_of_a_queue_have_ranks_among_themselves() -> None:
+    data = las.Queues(np.asarray([0, 1, 0]), np.ones(3), np.asarray([5.0, 1.0, 3.0]), np.ones(3))
+    np.testing.assert_array_equal(las._rank(data), [1.5, 2.0, 2.0])
+
+
 def test_owed_shares_by_hand() -> None:
     # Class 0 is of type 1, class 1 of type 0. Lags of an 1800 s horizon: 900 s are 0.5, 360 s are
     # 0.2, 1800 s are 1, and who is ahead is not behind. Job 0 cannot run on type 1 as it asked.
@@ -359,6 +364,17 @@ def test_finish_time_ratios_by_hand() -> None:
     cost = np.asarray([4.8**3 - 4.2**3, 3.0 * (1.4**3 - 1.0**3)]) / 4.8**3 / 60.0
     left_s = np.asarray([30.0 + 400.0, 30.0 + 100.0, 60.0 + 100.0, 20.0 + 400.0])
     assert level.value == pytest.approx(cost[[0, 0, 1, 1]] / left_s)
+
+
+def test_deadlines_and_bills_by_hand() -> None:
+    """Job 0 ends after 430 or 130 s, of 200; job 1 after 160 s or, where it is, after 420, of 400.
+
+    Start-ups that begin, of 30 and 60 s, count twice in what it takes: 460, 160 and 220 s.
+    """
+    slo, dollar = cost.levels(base(), cost.Bills(np.asarray([200.0, 400.0]), np.asarray([3.0])))
+    assert slo.value == pytest.approx([0.0, (200 * 160) ** -0.5, (400 * 220) ** -0.5, 0.0])
+    # On 1, 4, 4 and 1 GPUs: the cheapest are 460 GPU seconds of job 0, and 420 of job 1.
+    assert dollar.value == pytest.approx([1 / 460, 460 / 640 / 160, 420 / 880 / 220, 1 / 420])
 
 
 def test_a_stay_that_meets_its_deadline_to_the_second_is_worth_its_urgency() -> None:
