@@ -258,7 +258,7 @@ def _named(own: Any) -> str:
 
 
 def _is_pythons(module: Mapping[str, Any]) -> bool:
-    """Whether code is of the standard library: what it says of wrong arguments helps nobody."""
+    """Whether code is of the standard library: what it says of wrong arguments is no help."""
     return str(module.get("__name__")).split(".")[0] in sys.stdlib_module_names
 
 

@@ -84,12 +84,11 @@ def placed_by_places(problem: RoundProblem, choice: Ints) -> Selection | None:
         mine = mine[np.argsort(-parts[mine], kind="stable")]
         free = np.bincount(place[empty & nodes.open & (nodes.node_class == t)])
         hosts = np.argsort(free, kind="stable")
+        asked = tuple((many,) for many in parts[mine].tolist())
         try:
-            found = nodes_of(
-                tuple(free[hosts].tolist()), tuple((many,) for many in parts[mine].tolist())
-            )
+            found = nodes_of(tuple(free[hosts].tolist()), asked)
         except GaveUpError:
-            found = None
+            return None
         if found is None:
             return None
         for job, (at,) in zip(begins[mine].tolist(), found, strict=True):

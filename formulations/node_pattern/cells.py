@@ -73,12 +73,11 @@ def uplinks_matter(problem: RoundProblem) -> bool:
 
 def find_cells(problem: RoundProblem) -> Cells:
     """Cells in the order of their first node."""
-    nodes, (rows, which) = problem.nodes, problem.options.starts.templates
-    there = np.bincount(which, minlength=rows.count) > 0
-    scopes, strict = rows.scope[there], rows.scope[there & rows.strict]
+    nodes, rows = problem.nodes, problem.options.starts.templates[0]
+    scopes, strict = rows.scope, rows.scope[rows.strict]
     leaves = bool((scopes == Scope.LEAF).any() or strict.size) or uplinks_matter(problem)
     domains = bool((scopes == Scope.NVLINK).any() or (strict == Scope.LEAF).any())
-    used = np.unique(rows.node_set[there])
+    used = np.unique(rows.node_set)
     key = np.column_stack(
         [
             nodes.node_class,

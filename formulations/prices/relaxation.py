@@ -189,14 +189,12 @@ class Relaxation:
     def reduced(self, prices: Floats) -> Floats:
         """Value of each option less its price, shape (O,)."""
         if not self._plain:
-            return np.asarray(self.value - self.shared.use.T @ prices)
+            return self.value - self.shared.paid(prices)
         paid, of_class = np.empty_like(self.value), prices[: self._classes]
         for own in stretches(paid.size):
             np.multiply(of_class[self._class[own]], self.gpus_open[own], out=paid[own])
         if prices[self._classes :].any():
-            others = np.where(self._is_gpu, 0.0, prices)
-            held = self.shared.held.priced if self._by_kind else self.shared.use.T.__matmul__
-            paid += held(others)
+            paid += self.shared.paid(np.where(self._is_gpu, 0.0, prices))
         return np.subtract(self.value, paid, out=paid)
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:

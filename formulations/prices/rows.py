@@ -132,6 +132,13 @@ class Shared:
         held = self.held.matrix()
         return sparse.csr_array(sparse.vstack([held, *self.others])) if self.others else held
 
+    def paid(self, prices: Floats, options: Ints | None = None) -> Floats:
+        """What each of some options pays at prices of the rows; None: every one, shape (O,)."""
+        if not self.others:
+            return self.held.priced(prices, options)
+        paid = np.asarray(self.use.T @ prices)
+        return paid if options is None else paid[options]
+
     @property
     def count(self) -> int:
         """Number of rows D."""

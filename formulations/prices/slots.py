@@ -210,17 +210,9 @@ class SlotRelaxation(Relaxation):
         cost = self._counts @ prices[self._slots()]
         if self.sizes is not None and not prices[: self._base.count].any():
             return self.sizes.of_starts(cost[self.sizes.kind])
-        every = np.asarray(self.value - self.shared.use.T @ prices)
+        every = self.value - self.shared.paid(prices)
         every[self._stay[self._runs]] = -np.inf
         return self._best_alone(every)
-
-    def _paid(self, prices: Floats, options: Ints | None = None) -> Floats:
-        """What some options pay for the rows before those of slots; None: every one."""
-        base, own = self._base, prices[: self._base.count]
-        if self._by_kind:
-            return base.held.priced(own, options)
-        paid = np.asarray(base.use.T @ own)
-        return paid if options is None else paid[options]
 
     @cached_property
     def _forced(self) -> float:
@@ -234,7 +226,7 @@ class SlotRelaxation(Relaxation):
         worth = np.full(self.jobs, -np.inf)
         paid: Floats | float = 0.0
         if prices[: base.count].any():
-            paid = self._paid(prices, stays)
+            paid = base.paid(prices[: base.count], stays)
         worth[self._runs] = np.where(self.fine[stays], self.value[stays] - paid, -np.inf)
         above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, self._forced), 0.0)
         pays = np.zeros(self._problem.holds.count)
@@ -345,8 +337,8 @@ class SlotRelaxation(Relaxation):
 
         That is what moves jobs; what the bound has them pay makes all of them indifferent.
         """
-        slots = prices[self._slots()]
-        found = self.value - self._paid(prices)
+        base, slots = self._base, prices[self._slots()]
+        found = self.value - base.paid(prices[: base.count])
         found[: self._type.size] -= (self._counts @ slots)[self._type]
         best = self._best_patterns(slots)[0]
         pays = self._continuing(prices, self._starts(prices)[0])[1][self._held]

@@ -198,7 +198,7 @@ class KnownJobs:
         return HoldTable(job, self.node, np.column_stack([gpus, held]), uplink)
 
     def gangs(self) -> Ints:
-        """A number of the GPUs that each job holds, shape (J,); empty where nobody shares."""
+        """A number of the GPUs that each job holds, shape (J,); empty where none are shared."""
         gang = np.arange(self.rows.size, dtype=np.int64)
         sharing = np.flatnonzero(self.rows["shares"]).tolist()
         if not sharing:
