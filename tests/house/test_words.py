@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -78,67 +77,3 @@ def test_the_glossary_is_in_order_and_used(project_root: Path) -> None:
     for text in texts(project_root).values():
         missing -= words_of(text) if missing else missing
     assert not missing
-
-
-PRIVATE = set(
-    re.findall(
-        r"\w+",
-        "told said spoken lie lies lying shed sheds relieve relieves relieved deal deals dealt "
-        "dealing unkept stint stints thriftiest hair dear stand stands standing everybody anybody "
-        "nobody somebody who whom whose his him he",
-    )
-)
-"""Of people and of cards, for which the field has terms of its own."""
-PHRASES = ("go_on", "goes_on", "going_on", "take_up", "takes_up", "taken_up")
-PROSE = {"everybody", "dealt", "shed", "thriftiest", "hair", "dear", "his", "him", "unkept"}
-"""Of these what is in no sentence either, of sources, tests or pages."""
-NAMED = {
-    "said": "a key of answer.json and missed.json, which users read",
-    "nobody_waits_gpu_h": "a column of reports/week",
-}
-"""Names that documents of users have."""
-
-
-def names_in(source: str) -> set[str]:
-    """Names that a source gives: of functions, classes, arguments, variables and fields."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                found.add(name)
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                found.add(name)
-            case _:
-                pass
-    return found
-
-
-def private(name: str) -> bool:
-    """Whether a name has a private word."""
-    text = "_".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)).lower()
-    return bool(PRIVATE & set(text.split("_"))) or any(p in text for p in PHRASES)
-
-
-def test_names_are_the_field_s(project_root: Path) -> None:
-    """In packages and benchmarks; a name that documents have is named with its reason."""
-    used: set[str] = set()
-    for room in ("formulations", "morph_opt", "benchmarks"):
-        for path in sorted((project_root / room).rglob("*.py")):
-            text = path.read_text("utf-8")
-            words = words_of(text)
-            if not words & PRIVATE and not any(phrase in text.lower() for phrase in PHRASES):
-                continue
-            used |= (found := {name for name in names_in(text) if private(name)})
-            assert found <= NAMED.keys(), f"{path.relative_to(project_root)}: {found}"
-    assert used == NAMED.keys()
-
-
-def test_sentences_are_the_field_s(project_root: Path) -> None:
-    for path, text in texts(project_root).items():
-        words = words_of(text) & PROSE
-        assert not words, f"{path.relative_to(project_root)}: {words}"
-
-
-def test_a_private_word_is_found_anywhere_in_a_name() -> None:
-    source = "class ToldMost:\n    kept = 1\n\ndef f(who):\n    x.go_on, y = 1, told\n"
-    assert {name for name in names_in(source) if private(name)} == {"ToldMost", "who", "go_on"}
