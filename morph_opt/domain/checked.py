@@ -208,6 +208,8 @@ def _resolved(note: Any, at: Mapping[str, Any]) -> Any:
 
 
 def _alternatives(note: Any) -> tuple[Any, ...]:
+    # A PEP 695 alias, as numpy's NDArray is one since 2.5, allows what it abbreviates.
+    note = getattr(get_origin(note) or note, "__value__", note)
     union = get_origin(note) in (Union, types.UnionType)
     return (
         tuple(one for part in get_args(note) for one in _alternatives(part)) if union else (note,)
@@ -298,7 +300,8 @@ def _one(note: Any) -> str:
         return "several" if of is Any else f"several, each {_words(of)}"
     if origin is Callable:
         return "a function"
-    name = {"ndarray": "array"}.get(name := getattr(origin, "__name__", str(origin)), name)
+    name = getattr(origin, "__name__", str(origin))
+    name = {"ndarray": "array", "NDArray": "array"}.get(name, name)
     return f"{'an' if name[0] in 'AEIOUa' else 'a'} {name}"
 
 
