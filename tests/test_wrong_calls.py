@@ -163,12 +163,7 @@ mo.FillingPolicy() | abstract method fill
 mo.Summary() | Summary() needs trace
 mo.Summary(5) | Summary() takes 0 values without a name, got 1
 mo.Summary.of(5) | values: must be a dict, got 5
-mo.Level("a") | Level() needs unit
-mo.Level("a", "s", np.ones((2, 2))) | level 'a': value must be an array of one axis
-mo.Level.of(5, "goal", "s", np.ones(3)) | problem: must be a RoundProblem, got 5
-mo.Level.of(5, "goal") | of() needs unit
-mo.InputError() | InputError() needs rule
-mo.InputError(5) | rule: must be text, got 5
+mo.InputError(5) | InputError: rule must be text, got 5
 mo.Scenario("naive", policy="os.path:join").run() | policy: 'os.path:join' must be callable as
 mo.report([mo.Run]) | each a Run, text or a path, got [the class Run]
 mo.Scenario("naive", policy="fifoo").run() | policy: unknown policy 'fifoo' (did you mean 'fifo'?)
@@ -191,7 +186,6 @@ mo.plan.eta(mo.plan.Ask(mo.Scenario(state=STATE)), continuations=1) | continuati
 mo.plan.Ask(SCENARIO, on="nope") | on: must be local:N
 mo.report(["nowhere"], out="x.txt") | out: must end in .html, got 'x.txt'
 SCENARIO.run("nowhere", resume=True) | nowhere: holds no run that could be finished
-mo.Level("a", "s", [1.0]) | value: must be an array, got [1.0]
 mo.Decision(None) | allocation: must be an Allocation, got None
 mo.Allocation(5) | assignments: must be a tuple of Assignment, got 5
 mo.Allocation(["a"]) | assignments: must be a tuple of Assignment, got ['a']

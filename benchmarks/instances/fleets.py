@@ -26,10 +26,10 @@ from formulations.fleet import (
     decode,
 )
 from morph_opt.clusters.short import sized_node
-from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.documents import Fields, names_of, read_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.plan.fleet_tables import fleet_problem
 from morph_opt.traces.registry import load_trace
 
 FOLDER = "fleets"

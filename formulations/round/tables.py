@@ -344,6 +344,10 @@ def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
         raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
 
 
+class LevelError(ValueError):
+    """Values or worths of a level in another shape than its options and members have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """One goal of a ranked list: maximise ``sum value x`` over the options.
@@ -362,7 +366,7 @@ class Level:
 
     Raises
     ------
-    ValueError
+    LevelError
         If value or worth is no array of one axis.
     """
 
@@ -375,7 +379,7 @@ class Level:
         fill(self, worth=self.value)
         for what, array in (("value", self.value), ("worth", self.worth)):
             if not isinstance(array, np.ndarray) or array.ndim != 1:
-                raise ValueError(f"level {self.name!r}: {what} must be an array of one axis")
+                raise LevelError(f"level {self.name!r}: {what} must be an array of one axis")
 
     @classmethod
     def of(cls, problem: RoundProblem, name: str, unit: str, worth: Floats) -> Level:
@@ -392,12 +396,12 @@ class Level:
 
         Raises
         ------
-        ValueError
+        LevelError
             If there is not one worth per member.
         """
         members = problem.options.members.option.size
         if np.shape(worth) != (members,):
-            raise ValueError(
+            raise LevelError(
                 f"level {name!r}: worth must have shape ({members},), one entry per row of"
                 f" problem.options.members, got {np.shape(worth)}"
             )

@@ -7,17 +7,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from formulations.round.tables import Level, RoundProblem
+from formulations.round.tables import Level, LevelError, RoundProblem
 from morph_opt.domain import InputError, RoundState
-from morph_opt.domain.checked import checked, kind_of
-from morph_opt.extend import import_path
+from morph_opt.domain.checked import kind_of
+from morph_opt.extend import blamed_on, import_path
 
 __all__ = ["Data", "Level", "Objective", "Stateless", "goals_of"]
 
 Data = TypeVar("Data")
-
-checked(Level, foreign=True)  # the mathematics knows no errors of users
-Level.of = classmethod(checked(Level.of.__func__, foreign=True))  # type: ignore[assignment, attr-defined, method-assign]
 
 
 class Objective(ABC, Generic[Data]):
@@ -67,8 +64,11 @@ def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> t
         If they are no tuple of at least one `Level`, or a level has not a finite value for every
         option, shape (O,), and for every member, shape (M,).
     """
-    goals = objective.levels(problem, data)
     source = f"{import_path(objective)}.levels"
+    try:
+        goals = objective.levels(problem, data)
+    except LevelError as error:
+        raise InputError(blamed_on(error) or f"{source}: {error}", field="--objective") from error
     if not (isinstance(goals, tuple) and goals and all(isinstance(one, Level) for one in goals)):
         rule = f"{source} must return a tuple of one Level or more, got {kind_of(goals)}"
         raise InputError(rule, field="--objective")

@@ -19,7 +19,7 @@ _LONGEST = 60
 """Characters of a refused value that a message repeats."""
 
 
-def checked(public: _Public, *, types: bool = True, foreign: bool = False) -> _Public:
+def checked(public: _Public, *, types: bool = True) -> _Public:
     """Refuse what the annotations of a function, or of a class's constructor, do not allow.
 
     They are read at the first call, in the module of the definition: a name that only type
@@ -48,20 +48,19 @@ def checked(public: _Public, *, types: bool = True, foreign: bool = False) -> _P
     -----
     Without ``types``, names of parameters alone are looked at: what says more of a value than its
     type, as options do, refuses it in words of its own. Objects of a class tell which attribute was
-    meant (`guessing`). A `ValueError` of what is ``foreign``, of
-    a package that knows no errors of users, becomes an `InputError`.
+    meant (`guessing`).
     """
     if not isinstance(public, type):
-        return cast(_Public, _guarded(public, types, foreign))
+        return cast(_Public, _guarded(public, types))
     kind: Any = public
-    kind.__init__ = _guarded(kind.__init__, types, foreign)
+    kind.__init__ = _guarded(kind.__init__, types)
     return cast(_Public, guessing(kind))
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _guarded(function: Any, types: bool, foreign: bool) -> Any:
+def _guarded(function: Any, types: bool) -> Any:
     title = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     signature = inspect.signature(function)
     known = list(signature.parameters.values())
@@ -75,21 +74,11 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
     fitting: set[tuple[str, type]] = set()
     seen: set[tuple[Any, ...]] = set()  # calls by the types in them, in which all is well
 
-    def made(*arguments: Any, **named: Any) -> Any:
-        try:
-            return function(*arguments, **named)
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(str(error)) from error
-
-    run = made if foreign else function
-
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         form = (*map(type, arguments), *named, *map(type, named.values()))
         if form in seen:
-            return run(*arguments, **named)
+            return function(*arguments, **named)
         if not notes:
             at = function.__globals__
             notes.update({one.name: _resolved(one.annotation, at) for one in known} | {"": None})
@@ -104,7 +93,7 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
         if missing := next((name for name in needed if name not in values), ""):
             raise TypeError(f"{title}() needs {missing}")
         if not types:
-            return run(*arguments, **named)
+            return function(*arguments, **named)
         plain: dict[str, Any] = {}
         for name, value in values.items():
             # Rounds make jobs by the thousand: a type that fitted once is not looked at again.
@@ -121,7 +110,7 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
             first = (plain.get(name, value) for name, value in given.items())
             arguments = (*arguments[:skipped], *first)
             named = {name: plain.get(name, value) for name, value in named.items()}
-        return run(*arguments, **named)
+        return function(*arguments, **named)
 
     return call
 
@@ -303,6 +292,3 @@ def _one(note: Any) -> str:
     name = getattr(origin, "__name__", str(origin))
     name = {"ndarray": "array", "NDArray": "array"}.get(name, name)
     return f"{'an' if name[0] in 'AEIOUa' else 'a'} {name}"
-
-
-checked(InputError)  # which cannot check itself

@@ -89,6 +89,8 @@ class InputError(ValueError):
         line: int | None = None,
         field: str | None = None,
     ) -> None:
+        if not isinstance(rule, str):
+            raise TypeError(f"InputError: rule must be text, got {rule!r}")
         self.rule = rule
         self.file = file
         self.line = line

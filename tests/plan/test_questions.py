@@ -12,12 +12,12 @@ import pytest
 import morph_opt as mo
 from benchmarks.planning.backtest import held
 from morph_opt import plan
-from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError
 from morph_opt.plan.arriving import arrivals, arrived_of, coming, endless, rest
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import _scenario, main, make_parser
 from morph_opt.plan.evaluate import Evaluator, judged
+from morph_opt.plan.fleet_tables import fleet_problem
 from morph_opt.plan.forecasting import Forecast
 from morph_opt.plan.mixes import cheapest
 from morph_opt.plan.workloads import source_of

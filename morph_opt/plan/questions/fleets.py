@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError, NodeType
 from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.defaults import EXPLORATION, MIXES
 from morph_opt.plan.evaluate import Verdict
+from morph_opt.plan.fleet_tables import fleet_problem
 from morph_opt.plan.mixes import (
     SCENARIOS,
     Cheapest,

@@ -1,0 +1,177 @@
+"""Packages are reached by imports, not by strings, and classes are changed by nobody else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+
+from tests.imports import PACKAGES, ROOT, modules
+
+LAYERS = [
+    contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
+    if contract["type"] == "layers"
+]
+GROUPS = {
+    f"morph_opt.{name}" for name in ("executors", "objectives", "policies", "solvers", "traces")
+}
+"""Groups of entry points: words for other packages, not modules."""
+DISPATCH = {"morph_opt.commandline.catalog"}
+"""The table of commands, by which ``python -m morph_opt`` finds the one that is asked for."""
+KNOWN = {"morph_opt.runs.read"}
+"""Strings that still name a higher package."""
+_MODULE = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)*(?=$|[.:])")
+
+
+def is_above(target: str, own: str) -> bool:
+    """Return whether the import contract forbids ``own`` to import ``target``."""
+    if own.split(".", maxsplit=1)[0] == "formulations":
+        return target.split(".", maxsplit=1)[0] != "formulations"
+    for contract in LAYERS:
+        for container in contract.get("containers", []):
+            parts = [name.removeprefix(f"{container}.").split(".")[0] for name in (target, own)]
+            if not all(name.startswith(f"{container}.") for name in (target, own)):
+                continue
+            height = {
+                room: -at
+                for at, layer in enumerate(contract["layers"])
+                for room in layer.split(" | ")
+            }
+            if parts[0] == parts[1] or not all(part in height for part in parts):
+                continue
+            if height[parts[0]] >= height[parts[1]]:
+                return True
+    return False
+
+
+def _docstrings(tree: ast.AST) -> set[int]:
+    """Return ids of the constants that are statements: docstrings of whatever is above them."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def named_above(source: str, own: str) -> Iterator[str]:
+    """Yield ``line: string`` of each string that names a module above the package of ``own``."""
+    tree = ast.parse(source)
+    texts = _docstrings(tree)
+    imported = {
+        id(word)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__")
+        for word in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        found = _MODULE.match(node.value)
+        group = node.value in GROUPS and id(node) not in imported
+        if found and id(node) not in texts and not group and is_above(found[0], own):
+            yield f"{own}, line {node.lineno}: {node.value}"
+
+
+def decorators(sources: list[str]) -> set[str]:
+    """Return names of functions that some module applies to a class of its own."""
+    return {
+        ast.unparse(one.func if isinstance(one, ast.Call) else one).split(".")[-1]
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for one in node.decorator_list
+    }
+
+
+def patched(source: str, own: str, applied: set[str]) -> Iterator[str]:
+    """Yield ``line: statement`` of each change to something that another module defines.
+
+    Found are assignments to an attribute of an imported name, `setattr` on one, and decorators of
+    classes (``applied``) that are called on one.
+    """
+    tree = ast.parse(source)
+    imported = {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        if (getattr(node, "module", None) or alias.name).split(".")[0] in PACKAGES
+    }
+    for node in ast.walk(tree):
+        owners: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete):
+            some = (
+                [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else node.targets
+            )
+            owners = [to.value for to in some if isinstance(to, ast.Attribute)]
+        elif isinstance(node, ast.Call) and node.args:
+            name = ast.unparse(node.func).split(".")[-1]
+            if name in {"setattr", "delattr"} | applied:
+                owners = [node.args[0]]
+        for owner in owners:
+            if ast.unparse(owner).split(".")[0] in imported:
+                yield f"{own}, line {node.lineno}: {ast.unparse(node)}"
+
+
+def sources() -> dict[str, str]:
+    """Return the source of every module by its dotted name."""
+    return {name: path.read_text("utf-8") for name, path in modules().items()}
+
+
+def test_no_string_names_a_module_above() -> None:
+    found = {
+        name: list(named_above(source, name))
+        for name, source in sources().items()
+        if name not in DISPATCH
+    }
+    assert {name: lines for name, lines in found.items() if lines and name not in KNOWN} == {}
+    assert all(found[name] for name in KNOWN), "is mended: take it off the list"
+
+
+def test_no_module_changes_a_class_of_another() -> None:
+    known = sources()
+    applied = decorators(list(known.values()))
+    assert [line for name, source in known.items() for line in patched(source, name, applied)] == []
+
+
+def test_a_string_that_names_a_module_above_is_found() -> None:
+    source = textwrap.dedent(
+        '''
+        """morph_opt.replay is only mentioned here."""
+        import importlib
+        module = importlib.import_module("morph_opt.replay.why")
+        made = "morph_opt.live.cli:main"
+        solver = importlib.import_module(f"morph_opt.solvers.{name}")
+        group = "morph_opt.policies"
+        lower = "morph_opt.domain.errors"
+        '''
+    )
+    lines = {line.split(": ")[1] for line in named_above(source, "morph_opt.solvers.registry")}
+    assert lines == {"morph_opt.replay.why", "morph_opt.live.cli:main"}
+    assert len(list(named_above(source, "formulations.round.tables"))) == 4
+    group = 'importlib.import_module("morph_opt.policies")'
+    assert list(named_above(group, "morph_opt.solvers.registry")) != []
+
+
+def test_a_change_to_a_class_of_another_module_is_found() -> None:
+    source = textwrap.dedent(
+        """
+        import formulations
+        from formulations.round.tables import Level
+
+        @checked
+        class Own:
+            pass
+
+        Own.of = 1
+        checked(Own)
+        checked(Level, foreign=True)
+        Level.of = classmethod(checked(Level.of.__func__, foreign=True))
+        formulations.round.tables.Level.worth = None
+        setattr(Level, "of", None)
+        """
+    )
+    found = list(patched(source, "morph_opt.made_up", decorators([source])))
+    assert sorted({int(line.split(",")[1].split()[1][:-1]) for line in found}) == [11, 12, 13, 14]
