@@ -26,6 +26,7 @@ from formulations.columns import distinct_rows, fingerprint
 from formulations.layout import RoundModel
 from formulations.linear_model import Block, LinearModel
 from formulations.round.tables import Level, RoundProblem
+from formulations.tolerances import CHOSEN
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -71,7 +72,7 @@ class Counted:
         for gives, columns in self._groups:
             many = np.rint(found[columns[0]]).astype(np.int64)
             found[columns[0]] = 0.0
-            free = np.flatnonzero((gives < 0) | (x[gives] > 0.5))
+            free = np.flatnonzero((gives < 0) | (x[gives] > CHOSEN))
             which = np.repeat(np.arange(columns.shape[1]), many)
             found[columns[free[: which.size], which]] = 1.0
         return found

@@ -20,13 +20,7 @@ from formulations.round.check import RuleError, check_start
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem, Scope
-
-TOLERANCE = 1e-10
-"""How far, relative to itself, a claim may lie below the bound that its prices prove."""
-
-MARGIN = 1e-8
-"""Share of what a node has that is added to what is free there."""
-
+from formulations.tolerances import FEASIBILITY, MARGIN, PRICE_CLAIM
 
 Price = tuple[float, ...]
 Gangs = tuple[tuple[Price, float], ...]
@@ -63,7 +57,7 @@ def check_bound(problem: RoundProblem, level: Level, prices: Prices, claim: floa
     # Prices that overflow prove nothing: inf and NaN are no less than any claim.
     with np.errstate(over="ignore", invalid="ignore"):
         proven = _Definition(problem, level, prices).bound()
-    if not claim >= proven - TOLERANCE * abs(claim):
+    if not claim >= proven - PRICE_CLAIM * abs(claim):
         raise BoundError(claim, proven)
 
 
@@ -273,7 +267,7 @@ def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
             continue
         alone = set.intersection(*(set(options.jobs_of(o)) for o in about[refers].tolist()))
         for job in alone:
-            low, high = rules.lower[d] - 1e-9, rules.upper[d] + 1e-9
+            low, high = rules.lower[d] - FEASIBILITY, rules.upper[d] + FEASIBILITY
             idle[job] &= bool(low <= 0.0 <= high)
             use = np.zeros(options.count)
             np.add.at(use, about[refers], rules.value[refers])

@@ -16,13 +16,9 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from formulations.check_bound import BoundError, allowed_options
 from formulations.columns import of_tables, strides
+from formulations.parameters import KNAPSACK
 from formulations.round.tables import Level, RoundProblem
-
-TOLERANCE = 1e-11
-"""How far, relative to the values in a sum, a claim may lie below what is proven."""
-
-AT_ONCE = 2**14
-"""Entries of tables that are looked at at once: few enough for a processor's cache."""
+from formulations.tolerances import TABLE_CLAIM
 
 
 def check_knapsack(
@@ -68,7 +64,7 @@ def check_knapsack(
     values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
     size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
     if core is not None:
-        what, values = _worth_more(what, values, *core, claim + less + TOLERANCE * size)
+        what, values = _worth_more(what, values, *core, claim + less + TABLE_CLAIM * size)
         if np.bincount(what.job, minlength=jobs).min(initial=1) == 0:
             return  # no choice of what is left is a decision; below 0 GPUs nothing fits
     if after.shape[0] != jobs + 1 or (np.asarray(after.shape[1:]) <= what.most).any():
@@ -80,7 +76,7 @@ def check_knapsack(
     lacks = _lacking(best, what.uses, after)
     # What is not there counts for nothing, or makes NaN, which no claim reaches.
     proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
-    if not claim >= proven - TOLERANCE * size:
+    if not claim >= proven - TABLE_CLAIM * size:
         raise BoundError(claim, proven)
 
 
@@ -109,7 +105,7 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
         fits &= own >= gpus[:, None]
     # What does not fit where all is free fits nowhere.
     place, size = ((best > -np.inf) & fits[:, -1]).nonzero()
-    some = max(1, AT_ONCE // count)
+    some = max(1, KNAPSACK.checked // count)
     for first in range(0, place.size, some):
         at, use = place[first : first + some], size[first : first + some]
         if some == 1:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats, Ints
+from formulations.parameters import COLUMNS, ColumnParams
 
 
 def no_ints() -> Ints:
@@ -52,31 +53,42 @@ def fingerprint(table: Iterable[Floats | Ints]) -> npt.NDArray[np.uint64]:
     return key
 
 
-def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
+def alike_columns(table: Floats, params: ColumnParams = COLUMNS) -> tuple[Floats, Ints | None]:
     """Distinct columns of a table, shape (rows, D), and which of them each column is.
 
     The table itself and None where there are not many fewer. Columns are told apart by a number
     made of all that is in them, and compared with the one they are taken for.
     """
     _, first, at = np.unique(fingerprint(table), return_index=True, return_inverse=True)
-    if FEWER * first.size > at.size:
+    if params.fewer * first.size > at.size:
         return table, None
     distinct, at = np.ascontiguousarray(table[:, first]), at.reshape(-1)
     same = all((own[at] == row).all() for own, row in zip(distinct, table, strict=True))
     return (distinct, at) if same else (table, None)
 
 
-FEWER = 8
-"""Columns per distinct one from which on `alike_columns` tells them apart."""
+def stretches(count: int, params: ColumnParams = COLUMNS) -> Iterator[slice]:
+    """Rows 0 to ``count``, ``params.stretch`` at a time.
 
-STRETCH = 2**15
-"""Rows of a long column that are looked at together: what is looked up of them fits in a
-processor's cache, and no temporary columns of a hundred megabytes are asked of the system."""
+    Look-ups of a stretch stay in a processor's cache, and no temporary columns of a hundred
+    megabytes are requested from the system.
+    """
+    size = params.stretch
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
-def stretches(count: int) -> Iterator[slice]:
-    """Rows 0 to ``count``, `STRETCH` at a time."""
-    return (slice(at, min(at + STRETCH, count)) for at in range(0, count, STRETCH))
+GOLDEN = 0.6180339887498949
+"""Golden ratio less 1."""
+
+
+def golden_turns(count: int, begin: float = 0.5) -> Floats:
+    """Golden-ratio sequence in [0, 1), shape (count,).
+
+    Every stretch of it is spread evenly: whoever compares the entries with a share gets that share
+    of each stretch, up to one entry or two.
+    """
+    turns: Floats = np.mod((np.arange(count) + begin) * GOLDEN, 1.0)
+    return turns
 
 
 Found = TypeVar("Found")
@@ -99,14 +111,14 @@ def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
 
     @wraps(function)
     def remembering(*tables: Any) -> Found:
-        if sum(table.nbytes for table in tables) > LARGEST_KNOWN:
+        if sum(table.nbytes for table in tables) > COLUMNS.largest_known:
             return function(*tables)
         key = tuple((table.dtype.char, table.shape, table.tobytes()) for table in tables)
         if key in known:
             known.move_to_end(key)
             return known[key]
         known[key] = found = function(*tables)
-        if len(known) > MOST_KNOWN:
+        if len(known) > COLUMNS.most_known:
             known.popitem(last=False)
         return found
 
@@ -181,9 +193,6 @@ def at_choice(values: Floats, choice: Ints) -> Floats:
     found[choice >= 0] = values[choice[choice >= 0]]
     return found
 
-
-MOST_KNOWN, LARGEST_KNOWN = 64, 2**17
-"""Answers that `by_content` remembers of a function, and bytes of what they are answers to."""
 
 LEFT_OUT: Any = None
 """Default of a column that may be left out; the table fills it in."""

@@ -22,9 +22,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
-
-TOLERANCE = 1e-6
-"""Relative to what arrived or to what there is: how far an answer may be from a rule."""
+from formulations.tolerances import INTEGRALITY, SOLVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class FleetProblem:
     @property
     def bins_late(self) -> int:
         """Bins behind that of the submission in which a job may still run: outwards."""
-        return int(np.ceil(self.delay_s / self.bin_s - 1e-9))
+        return int(np.ceil(self.delay_s / self.bin_s - INTEGRALITY))
 
     def cost(self, nodes: Ints) -> float:
         """Price of a fleet."""
@@ -297,16 +295,16 @@ def check(problem: FleetProblem, answer: FleetAnswer) -> None:
     """
     _check_nodes(problem, answer.nodes)
     arrival, config = pairs_of(problem)
-    if (answer.done < -TOLERANCE).any() or (answer.flow < -TOLERANCE).any():
+    if (answer.done < -SOLVED).any() or (answer.flow < -SOLVED).any():
         raise FleetError("served", "a negative amount")
     held: dict[tuple[int, int, int], float] = {}
     for row, work in enumerate(problem.work.tolist()):
         mine = arrival == row
         done, ways = answer.done[mine], config[mine]
-        if abs(float(done.sum()) - work) > TOLERANCE * work:
+        if abs(float(done.sum()) - work) > SOLVED * work:
             raise FleetError("served", f"arrival {row} gets {done.sum():g} of {work:g}")
         room_s = problem.jobs[row] * (problem.delay_s - problem.lost_s)
-        if float(problem.pace_s[ways] @ done) > room_s * (1.0 + TOLERANCE) + TOLERANCE:
+        if float(problem.pace_s[ways] @ done) > room_s * (1.0 + SOLVED) + SOLVED:
             raise FleetError("in_time", f"arrival {row} runs longer than its jobs may take")
         for value, k in zip(done.tolist(), ways.tolist(), strict=True):
             key = int(problem.scenario[row]), int(problem.config_type[k]), int(problem.bin[row])
@@ -322,7 +320,7 @@ def _check_nodes(problem: FleetProblem, nodes: Ints) -> None:
         chosen: Bools = (problem.family == family) & (nodes > 0)
         if int(chosen.sum()) > 1:
             raise FleetError("one_of_family", f"family {family} has {int(chosen.sum())} types")
-    if problem.cost(nodes) > problem.budget * (1.0 + TOLERANCE):
+    if problem.cost(nodes) > problem.budget * (1.0 + SOLVED):
         raise FleetError("budget", f"costs {problem.cost(nodes):g} of {problem.budget:g}")
 
 
@@ -338,9 +336,9 @@ def _check_flows(
         used[w, t, run] = used.get((w, t, run), 0.0) + gpu_s
     for key in held.keys() | given.keys():
         asked = held.get(key, 0.0)
-        if abs(asked - given.get(key, 0.0)) > TOLERANCE * max(1.0, asked):
+        if abs(asked - given.get(key, 0.0)) > SOLVED * max(1.0, asked):
             raise FleetError("spread", f"{given.get(key, 0.0):g} GPU-s are run, {asked:g} needed")
     for (w, t, run), gpu_s in used.items():
         room = float(problem.size[t]) * problem.bin_s * float(answer.nodes[t])
-        if gpu_s > room * (1.0 + TOLERANCE) + TOLERANCE:
+        if gpu_s > room * (1.0 + SOLVED) + SOLVED:
             raise FleetError("capacity", f"type {t} in bin {run} of scenario {w} holds {gpu_s:g}")

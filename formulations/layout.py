@@ -10,6 +10,7 @@ from formulations.arrays import Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem
+from formulations.tolerances import CHOSEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Layout:
         """Option of every job at an integer point, or `NONE`."""
         members = problem.options.members
         choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
-        picked = x[self.x[members.option]] > 0.5
+        picked = x[self.x[members.option]] > CHOSEN
         choice[members.job[picked]] = members.option[picked]
         return choice
 
@@ -168,12 +169,12 @@ def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundMo
     if distinct is None:
         return None
     owner = problem.options.starts.job[distinct.candidate]
-    chosen = x[built.layout.x[distinct.candidate]] > 0.5
+    chosen = x[built.layout.x[distinct.candidate]] > CHOSEN
     model = built.model
     for kind in np.unique(distinct.kind[chosen]).tolist():
         offers = np.unique(distinct.column[distinct.offered == kind])
         several = distinct.kind == kind
-        if distinct.count[chosen & several].max() <= x[offers].sum() + 0.5:
+        if distinct.count[chosen & several].max() <= x[offers].sum() + CHOSEN:
             continue
         for job in np.unique(owner[several]).tolist():
             mine = several & (owner == job)

@@ -7,10 +7,11 @@ no digit of any number. The rule, for continuous columns:
 * a column is measured in its box (the larger of its two finite bounds);
 * a row whose largest entry is out of range is measured in its side where it has one, otherwise in
   that entry, so that a row ``sum a x >= 0`` is held relative to what stands in it;
-* the objective is measured in its largest cost, which becomes `DEAREST`: reduced costs count as
-  nothing below an absolute 1e-7.
+* the objective is measured in its largest cost, which becomes ``SCALING.dearest``: solvers take
+  reduced costs below an absolute 1e-7 for 0.
 
-Sizes between `SMALL` and `LARGE` stay as they are: a model that is scaled well is not touched.
+Sizes from ``SCALING.small`` to ``SCALING.large`` stay as they are, so a well scaled model is not
+changed.
 """
 
 from __future__ import annotations
@@ -21,15 +22,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats
 from formulations.linear_model import LinearModel
-
-SMALL, LARGE = 2.0**-10, 2.0**20
-"""Sizes that are left alone."""
-
-DEAREST = 2.0**10
-"""Largest cost of a scaled objective; one of 1 to `LARGE` stays."""
-
-WIDEST = 2.0**30
-"""Largest entry of a row, in units of its side."""
+from formulations.parameters import SCALING
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +62,12 @@ def scaled(model: LinearModel) -> Scaled:
     largest = np.zeros(model.rows)
     np.maximum.at(largest, owner, np.abs(value))
     side = np.maximum(_finite(model.row_lower), _finite(model.row_upper))
-    measure = np.where(side > 0, np.maximum(side, largest / WIDEST), largest)
+    measure = np.where(side > 0, np.maximum(side, largest / SCALING.widest), largest)
     row = np.where(_stays(largest), 1.0, 1.0 / _power(measure))
     cost = model.cost * column
     dearest = float(np.abs(cost).max(initial=0.0))
-    stays = dearest == 0.0 or 1.0 <= dearest <= LARGE
-    objective = 1.0 if stays else DEAREST / float(_power(np.asarray(dearest), always=True))
+    stays = dearest == 0.0 or 1.0 <= dearest <= SCALING.large
+    objective = 1.0 if stays else SCALING.dearest / float(_power(np.asarray(dearest), always=True))
     lesser = replace(
         model,
         cost=cost * objective,
@@ -93,7 +86,7 @@ def _finite(side: Floats) -> Floats:
 
 
 def _stays(size: Floats) -> Bools:
-    return np.asarray((size == 0) | ((size >= SMALL) & (size <= LARGE)))
+    return np.asarray((size == 0) | ((size >= SCALING.small) & (size <= SCALING.large)))
 
 
 def _power(size: Floats, *, always: bool = False) -> Floats:

@@ -17,6 +17,7 @@ from formulations.round.tables import (
     RoundProblem,
     Selection,
 )
+from formulations.tolerances import FEASIBILITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floa
     for job in np.flatnonzero(running & ~stays).tolist():
         rows = np.flatnonzero(holds.job == job)
         left = room[holds.node[rows]] - holds.demand[rows]
-        if (left >= -1e-9).all():
+        if (left >= -FEASIBILITY).all():
             room[holds.node[rows]] = left
         else:
             running[job] = False
@@ -187,7 +188,8 @@ def _rules_of(rules: RuleTable, candidate_at: Ints, job_at: Ints, used: Floats) 
     concerned = np.zeros(rules.count, dtype=bool)
     concerned[rules.row[entries]] = True
     # A row that asks for something of candidates that are gone must go on asking.
-    concerned |= (rules.lower - used > 1e-9) | (rules.upper - used < -1e-9)
+    concerned |= rules.lower - used > FEASIBILITY
+    concerned |= rules.upper - used < -FEASIBILITY
     rows = np.flatnonzero(concerned)
     at = _positions(rules.count, rows)
     return replace(

@@ -14,20 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from formulations.columns import golden_turns
 from formulations.knapsack.items import Core, Items, numbered
-
-WIDEST, CLOSE, NARROWER = 0.05, 0.05, 0.25
-"""Width of the smoothed maximum, in units of the range of values, with which the search for prices
-begins, of all jobs together below which it ends, and by what it narrows."""
-
-NEWTON_STEPS = 2
-"""At each of them."""
-
-
-GOLDEN = 0.6180339887498949
-
-SHARED = 4.0
-"""Width of the smoothed best by which jobs take items, in units of what each may lose."""
+from formulations.parameters import CORE, CoreParams
+from formulations.tolerances import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +40,7 @@ class Priced:
     loss: Floats
 
 
-def priced(items: Items) -> Priced | None:
+def priced(items: Items, params: CoreParams = CORE) -> Priced | None:
     """Items at prices that make the price bound small; None where a job can do nothing."""
     jobs, gpus = items.job.size, items.sizes.astype(np.float64)
     place = np.repeat(np.arange(jobs), np.diff(items.start))
@@ -59,14 +49,14 @@ def priced(items: Items) -> Priced | None:
     if not jobs or np.isneginf(worth.max(axis=0)).any():
         return None
     room = np.asarray(items.capacity, dtype=np.float64)
-    prices = _least_bound(worth, gpus, room)
+    prices = _least_bound(worth, gpus, room, params)
     earned = worth - (gpus @ prices)[:, None]
     best = earned.max(axis=0)
     bound = float(prices @ room + best.sum()) - items.promised
     return Priced(prices, bound, place, best[place] - (items.value - (gpus @ prices)[items.which]))
 
 
-def _least_bound(worth: Floats, gpus: Floats, room: Floats) -> Floats:
+def _least_bound(worth: Floats, gpus: Floats, room: Floats, params: CoreParams) -> Floats:
     """Prices at which the bound is nearly least, shape (T,): Newton's steps on a smoothed one.
 
     Parameters
@@ -96,25 +86,27 @@ def _least_bound(worth: Floats, gpus: Floats, room: Floats) -> Floats:
         curved = (turned * share.sum(axis=1)) @ gpus - used @ used.T
         return value, room - used.sum(axis=1), curved
 
-    width = WIDEST * across
-    while width * worth.shape[1] > CLOSE * NARROWER * across:
+    width = params.widest * across
+    while width * worth.shape[1] > params.close * params.narrower * across:
         last, slope, curved = smoothed(prices)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(params.steps):
             held = (prices <= 0.0) & (slope > 0.0)
-            bent = curved / width + (1e-6 * float(np.trace(curved)) / width + 1e-12) * eye
+            ridge = params.ridge * float(np.trace(curved)) / width + params.least_ridge
+            bent = curved / width + ridge * eye
             bent[held] = eye[held]
             move = -np.linalg.solve(bent, np.where(held, 0.0, slope))
             step = 1.0
             while True:
                 there = np.maximum(0.0, prices + step * move)
                 value, *more = smoothed(there)
-                if value <= last + 1e-4 * float(slope @ (there - prices)) or step < 1e-2:
+                wanted = last + params.descent * float(slope @ (there - prices))
+                if value <= wanted or step < params.shortest:
                     break
-                step *= 0.3
+                step *= params.shorter
             if value >= last:
                 break
             prices, last, (slope, curved) = there, value, more
-        width *= NARROWER
+        width *= params.narrower
     return prices
 
 
@@ -160,7 +152,9 @@ def losing(items: Items, at: Priced, slack: float) -> Items | None:
     return core_of(items, at, np.flatnonzero(at.loss <= slack), at.bound - slack)
 
 
-def rounded(items: Items, at: Priced, slack: float, most: int) -> Items | None:
+def rounded(
+    items: Items, at: Priced, slack: float, most: int, params: CoreParams = CORE
+) -> Items | None:
     """A choice that loses little, and all that some jobs may do that loses no more than ``slack``.
 
     Jobs take their items in the shares of a smoothed best, by a golden-ratio sequence in the order
@@ -168,23 +162,23 @@ def rounded(items: Items, at: Priced, slack: float, most: int) -> Items | None:
     first. As many jobs as tables with ``most`` additions have room for are left free.
     """
     jobs, gpus = items.job.size, items.gpus
-    share = np.exp(-at.loss * (jobs / (SHARED * slack)))
+    share = np.exp(-at.loss * (jobs / (params.spread * slack)))
     total = np.cumsum(share)
     ends = np.append(0.0, total[items.start[1:] - 1])
     share = (total - ends[at.place]) / np.diff(ends)[at.place]
     best = np.lexsort((at.loss, at.place))[items.start[:-1]]
     turn = np.empty(jobs)
-    turn[np.lexsort(gpus[best].T)] = np.mod((np.arange(jobs) + 0.5) * GOLDEN, 1.0)
-    reached = np.flatnonzero(share >= turn[at.place] * (1.0 - 1e-12))
+    turn[np.lexsort(gpus[best].T)] = golden_turns(jobs)
+    reached = np.flatnonzero(share >= turn[at.place] * (1.0 - ROUNDING))
     chosen = reached[np.searchsorted(at.place[reached], np.arange(jobs))]
     close = np.flatnonzero(at.loss <= slack)
-    chosen = _balanced(items, at, chosen, close)
+    chosen = _balanced(items, at, chosen, close, params)
     place = at.place[close]
     start = np.searchsorted(place, np.arange(jobs))
     count = np.bincount(place, minlength=jobs)
     more = np.maximum.reduceat(gpus[close], start) - np.minimum.reduceat(gpus[close], start)
     several = np.flatnonzero(count > 1)
-    several = several[np.argsort(np.mod(np.arange(several.size) * GOLDEN, 1.0))]
+    several = several[np.argsort(golden_turns(several.size, 0.0))]
     states = np.minimum(np.cumsum(more[several], axis=0), items.capacity) + 1.0
     taken = np.searchsorted(states.prod(axis=1) * np.cumsum(count[several]), most)
     free = np.zeros(jobs, dtype=bool)
@@ -195,17 +189,17 @@ def rounded(items: Items, at: Priced, slack: float, most: int) -> Items | None:
     return core_of(items, at, np.flatnonzero(kept), at.bound)
 
 
-def _balanced(items: Items, at: Priced, chosen: Ints, close: Ints) -> Ints:
+def _balanced(items: Items, at: Priced, chosen: Ints, close: Ints, params: CoreParams) -> Ints:
     """A choice with less idle and less too much, by one job after the other; shape (D,)."""
     gpus, place = items.gpus, at.place[close]
-    weight = at.prices + 1e-3 * float(at.prices.max())
+    weight = at.prices + params.idle * float(at.prices.max())
     over = gpus[chosen].sum(axis=0) - np.asarray(items.capacity)
     chosen = chosen.copy()
     change, lost = gpus[close] - gpus[chosen][place], at.loss[close] - at.loss[chosen][place]
     for _ in range(chosen.size):
         score = np.abs(over + change) @ weight + lost
         found = int(score.argmin())
-        if score[found] >= float(np.abs(over) @ weight) - 1e-12 * abs(at.bound):
+        if score[found] >= float(np.abs(over) @ weight) - ROUNDING * abs(at.bound):
             break
         job, over = place[found], over + change[found]
         own = slice(*np.searchsorted(place, [job, job + 1]).tolist())

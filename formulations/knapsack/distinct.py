@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from formulations.parameters import DECODE
+
 Gang = tuple[int, ...]
 """GPUs of the parts of one job on nodes of a class, largest first."""
 
 Free = tuple[int, ...]
 """Free GPUs of the nodes of a class, least first."""
-
-MOST_PARTS, MOST_TRIES = 200, 5_000
-"""Parts, and tries to place one, up to which an answer is looked for."""
 
 
 class GaveUpError(Exception):
@@ -64,12 +63,12 @@ def nodes_of(free: Free, gangs: tuple[Gang, ...]) -> list[list[int]] | None:
     GaveUpError
         After too many tries.
     """
-    if sum(map(len, gangs)) > MOST_PARTS:
+    if sum(map(len, gangs)) > DECODE.most_parts:
         raise GaveUpError
     failed: set[tuple[int, Free]] = set()
     left = list(free)
     found: list[list[int]] = []
-    tries = 0
+    tries, most_tries = 0, DECODE.most_tries
 
     def rest(at: int) -> bool:
         if at == len(gangs):
@@ -99,7 +98,7 @@ def nodes_of(free: Free, gangs: tuple[Gang, ...]) -> list[list[int]] | None:
             if room < gang[which] or room in tried or node in mine:
                 continue
             tries += 1
-            if tries > MOST_TRIES:
+            if tries > most_tries:
                 raise GaveUpError
             tried.add(room)
             left[node] -= gang[which]

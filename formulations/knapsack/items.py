@@ -11,11 +11,9 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.columns import of_tables, stretches, strides
+from formulations.parameters import COLUMNS, KNAPSACK, ColumnParams
 from formulations.prices.relaxation import possible_options
 from formulations.round.tables import NONE, Level, RoundProblem
-
-WEIGHT = 100.0
-"""What a goal that ranks higher counts, in units of the goal itself: see `find_items`."""
 
 STAY, PAYS, NOTHING, LOSES = range(4)
 """Kinds of items in the order in which a job takes them where all are worth the same."""
@@ -89,11 +87,7 @@ class Items:
         return self.sizes[self.which]
 
 
-FEW_KEYS = 2**14
-"""Rows that there might be up to which distinct ones are found by counting."""
-
-
-def least_additions(problem: RoundProblem, enough: int) -> int:
+def least_additions(problem: RoundProblem, enough: int, params: ColumnParams = COLUMNS) -> int:
     """No fewer additions than this make the tables of a round; the first options may be ``enough``.
 
     A job that may take GPUs of a class is counted with one of them: whose tables are too large by
@@ -108,7 +102,7 @@ def least_additions(problem: RoundProblem, enough: int) -> int:
     # On closed nodes a job takes no GPU of any class.
     fine[held.option[~nodes.open[held.node]]] = False
     takes, least = np.zeros((nodes.classes, jobs), dtype=bool), jobs
-    for near in stretches(options.count):
+    for near in stretches(options.count, params):
         there, job = options.node_class[near], options.job[near]
         mine = fine[near] & (options.gpus[near] <= size[there])
         takes[there[mine], job[mine]] = True
@@ -230,7 +224,7 @@ def numbered(gpus: Ints) -> tuple[Ints, Ints]:
     """Distinct rows, shape (S, T), in lexicographic order, and which of them each is."""
     width = gpus.max(axis=0, initial=0) + 1
     key = gpus @ strides(width)
-    if np.prod(width, dtype=np.float64) > FEW_KEYS:
+    if np.prod(width, dtype=np.float64) > KNAPSACK.few_keys:
         _, first, which = np.unique(key, return_index=True, return_inverse=True)
         return gpus[first], which
     # Few possible rows are counted, which is quicker than to sort those that there are.
@@ -244,7 +238,7 @@ def _with_floors(
 ) -> tuple[Floats, tuple[float, ...], float]:
     """Values with those of goals that rank higher, their weights, and what they count at least."""
     value = level.value[options].copy()
-    unit = WEIGHT * (float(np.abs(value).max(initial=0.0)) or 1.0)
+    unit = KNAPSACK.weight * (float(np.abs(value).max(initial=0.0)) or 1.0)
     weights, promised = [], 0.0
     for higher, least in floors:
         own = higher.value[options]

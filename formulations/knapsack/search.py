@@ -12,11 +12,9 @@ from formulations.arrays import Ints
 from formulations.knapsack.distinct import DistinctNodes, Gang
 from formulations.knapsack.placing import placed
 from formulations.knapsack.tables import Tables
+from formulations.parameters import KNAPSACK
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-
-GRAIN = 1e3
-"""Bounds that differ by less, in units of rounding, are ties."""
 
 Placed = tuple[Selection | None, bool]
 """A decision with its nodes; without one, whether there are provably none."""
@@ -135,7 +133,7 @@ class _Search:
         self._option: list[int] = items.option.tolist()
         self._worths: list[float] = items.value.tolist()
         self._gpus = [tuple(own) for own in items.gpus.tolist()]
-        self._same, self._grain = tables.rounding, GRAIN * tables.rounding or 1.0
+        self._same, self._grain = tables.rounding, KNAPSACK.grain * tables.rounding or 1.0
         size = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
         self._free: list[int] = np.rint(size).astype(int).tolist()
         self._class: list[int] = nodes.node_class.tolist()

@@ -11,12 +11,8 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import strides
 from formulations.knapsack.items import Items
-
-ROUNDING = 1e-12
-"""Share of the values in a sum that rounding may take from it or add to it."""
-
-FEW = 2**12
-"""States times sizes up to which all sizes of a job are looked at in one step."""
+from formulations.parameters import KNAPSACK, KnapsackParams
+from formulations.tolerances import ROUNDING
 
 Slices = tuple[slice, ...]
 
@@ -35,8 +31,9 @@ class Tables:
         What an item moves the place in a flat table by, shape (I,).
     """
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: Items, params: KnapsackParams = KNAPSACK) -> None:
         self.items = items
+        self._few = params.few_states
         self._shape = tuple(most + 1 for most in items.capacity)
         stride = [prod(self._shape[at + 1 :]) for at in range(len(self._shape))]
         self.step: list[int] = (items.sizes @ np.asarray(stride))[items.which].tolist()
@@ -105,7 +102,7 @@ class Tables:
     def table(self) -> Floats:
         """The same by GPUs of each class, shape (D + 1, GPUs + 1, ..)."""
         jobs, states = self.items.job.size, prod(self._shape)
-        if states * self.items.sizes.shape[0] <= FEW:
+        if states * self.items.sizes.shape[0] <= self._few:
             rest, worth = (
                 _rests(self._shape, tuple(map(tuple, self.items.sizes.tolist()))),
                 self._worth,

@@ -17,8 +17,10 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import by_content, distinct_rows, of_rows
 from formulations.node_pattern.patterns import Vector
+from formulations.parameters import PATTERNS
 from formulations.round.candidates import amounts
 from formulations.round.tables import RoundProblem, Scope
+from formulations.tolerances import DECIMALS, FEASIBILITY, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def limited_leaves(problem: RoundProblem) -> Ints:
     held = problem.options.held
     sent = np.bincount(held.option, held.uplink_gb_per_s, problem.options.count)
     np.maximum.at(most, problem.options.job, sent)
-    leaves: Ints = np.flatnonzero(limit < most.sum() * (1 + 1e-9))
+    leaves: Ints = np.flatnonzero(limit < most.sum() * (1 + FEASIBILITY))
     return leaves
 
 
@@ -151,7 +153,7 @@ def _worst_side(problem: RoundProblem) -> Floats:
 
 
 def _scarce(worst: Floats, capacity: Floats) -> Ints:
-    short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + 1e-12)) + 1
+    short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + ROUNDING)) + 1
     return np.concatenate([[0], short]).astype(np.int64)
 
 
@@ -191,10 +193,6 @@ class Kinds:
         return int(self.node_class.size)
 
 
-KIND_LIMIT = 8
-"""Kinds of a class above which scarce side resources are not all distinguished by kinds."""
-
-
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
     c = problem.options.starts.templates[0]
@@ -214,14 +212,14 @@ def _kinds(part_class: Ints, demand: Floats, worst: Floats, capacity: Floats) ->
         mine = np.flatnonzero(part_class == t)
         rows, inverse = _distinct(demand[np.ix_(mine, resources)])
         counted = resources
-        if rows.shape[0] > KIND_LIMIT and resources.size > 1:
+        if rows.shape[0] > PATTERNS.kinds and resources.size > 1:
             # As many as there is room for: threads, say, mostly come with the GPUs.
             counted = resources[:1]
             rows, inverse = _distinct(demand[np.ix_(mine, counted)])
             for resource in resources[1:].tolist():
                 more = np.append(counted, resource)
                 finer, which = _distinct(demand[np.ix_(mine, more)])
-                if finer.shape[0] <= KIND_LIMIT:
+                if finer.shape[0] <= PATTERNS.kinds:
                     counted, rows, inverse = more, finer, which
         of_part[mine] = first[-1] + inverse
         scarce.append(counted)
@@ -241,7 +239,7 @@ def _kinds(part_class: Ints, demand: Floats, worst: Floats, capacity: Floats) ->
 
 
 def _distinct(demand: Floats) -> tuple[Floats, Ints]:
-    return distinct_rows(np.round(demand, 9))
+    return distinct_rows(np.round(demand, DECIMALS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from formulations.arrays import Floats, Ints
 from formulations.layout import Layout
 from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import Cells, Kinds
-from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns, reachable_free_of
+from formulations.node_pattern.patterns import Vector, maximal_patterns, reachable_free_of
 from formulations.round.tables import RoundProblem
+from formulations.tolerances import DECIMALS, FEASIBILITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def add_free(
         t = int(nodes.node_class[node])
         scarce = kinds.scarce[t]
         capacity = nodes.capacity[t, scarce]
-        held = np.round(here.demand[rows][:, scarce], 9)
+        held = np.round(here.demand[rows][:, scarce], DECIMALS)
         states = reachable_free_of(
             tuple(capacity.tolist()), _by_gang(gang_of[here.job[rows]].tolist(), held)
         )
@@ -64,7 +65,7 @@ def add_free(
         labels += [(node, i) for i in range(len(states))]
         free += states
         if tight and len(ways) > 1:
-            over = np.asarray(states)[None, :, :] + held[:, None, :] > capacity + SLACK
+            over = np.asarray(states)[None, :, :] + held[:, None, :] > capacity + FEASIBILITY
             options = here.option[rows].tolist()
             for option, way, none in zip(options, ways, over.any(axis=2), strict=True):
                 beside.add((node, option), way, at + np.flatnonzero(none))

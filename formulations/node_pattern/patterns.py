@@ -7,18 +7,14 @@ from functools import lru_cache
 import numpy as np
 
 from formulations.arrays import Ints
-
-PATTERN_LIMIT = 20_000
-"""Patterns of one free state above which counting them no longer pays."""
-
-SLACK = 1e-9
-"""Absolute tolerance in comparing amounts of a resource."""
+from formulations.parameters import PATTERNS
+from formulations.tolerances import DECIMALS, FEASIBILITY
 
 Vector = tuple[float, ...]
 
 
 class TooManyPatternsError(ValueError):
-    """A node can be cut in more ways than `PATTERN_LIMIT`; use ``node_assignment`` instead."""
+    """A node can be cut in more ways than `PATTERNS` counts; use ``node_assignment`` instead."""
 
 
 @lru_cache(maxsize=8192)
@@ -42,22 +38,25 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
     Raises
     ------
     TooManyPatternsError
-        If there are more than `PATTERN_LIMIT`.
+        If there are more than ``PATTERNS.patterns``.
     """
     order = sorted(range(len(kinds)), key=lambda k: kinds[k], reverse=True)
     found: list[tuple[int, ...]] = []
+    limit = PATTERNS.patterns
 
     def room(rest: Vector, kind: Vector) -> int:
         return min(
-            int((have + SLACK) // need) for have, need in zip(rest, kind, strict=True) if need > 0
+            int((have + FEASIBILITY) // need)
+            for have, need in zip(rest, kind, strict=True)
+            if need > 0
         )
 
     def walk(position: int, rest: Vector, counts: tuple[int, ...]) -> None:
         if position == len(order):
             if sum(counts) and not any(room(rest, kind) for kind in kinds):
                 found.append(counts)
-                if len(found) > PATTERN_LIMIT:
-                    raise TooManyPatternsError(f"more than {PATTERN_LIMIT} patterns for {free}")
+                if len(found) > limit:
+                    raise TooManyPatternsError(f"more than {limit} patterns for {free}")
             return
         kind = kinds[order[position]]
         last = position == len(order) - 1
@@ -94,9 +93,9 @@ def reachable_free_of(
     states = {capacity}
     for ways in gangs:
         states |= {
-            tuple(round(have - need, 9) for have, need in zip(state, part, strict=True))
+            tuple(round(have - need, DECIMALS) for have, need in zip(state, part, strict=True))
             for state in states
             for part in ways
         }
-        states = {state for state in states if min(state) >= -SLACK}
+        states = {state for state in states if min(state) >= -FEASIBILITY}
     return tuple(sorted(states))

@@ -21,9 +21,7 @@ import numpy as np
 from formulations.arrays import Bools, Floats
 from formulations.columns import stretches
 from formulations.round.tables import Level, RoundProblem
-
-SPEED_TOLERANCE = 1e-9
-"""Relative slack in comparing a speed with a guaranteed one (same configuration, rounded)."""
+from formulations.tolerances import SAME_SPEED
 
 
 def relative_speed(problem: RoundProblem, own: slice = slice(None)) -> Floats:
@@ -34,7 +32,7 @@ def relative_speed(problem: RoundProblem, own: slice = slice(None)) -> Floats:
 
 def kept(problem: RoundProblem) -> Bools:
     """Whether an option gives its member the speed of its request, shape (M,)."""
-    return np.asarray(relative_speed(problem) >= 1.0 - SPEED_TOLERANCE)
+    return np.asarray(relative_speed(problem) >= 1.0 - SAME_SPEED)
 
 
 def seconds_left(problem: RoundProblem, restart_weight: float = 1.0) -> Floats:

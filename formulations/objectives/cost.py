@@ -1,7 +1,7 @@
 """Objective ``cost``: keep the SLOs, then the most work per dollar; ``docs/formulations/cost.md``.
 
 With n the seconds until a job would be complete in a configuration, its start-up counted
-`RESTART_WEIGHT` times:
+`WorkParams.restart_weight` times:
 
 Level **slo**: a job with an SLO is worth ``1 / sqrt(n l)`` in a configuration that is
 complete in the l seconds until the deadline, and nothing in one that is too slow. That is the
@@ -20,10 +20,8 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.objectives import seconds_left
+from formulations.parameters import WORK, WorkParams
 from formulations.round.tables import Level, RoundProblem
-
-RESTART_WEIGHT = 2.0
-"""How often a restart that the round would cause is counted (as for ``jct``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,12 @@ class Bills:
     price_of_class: Floats
 
 
-def levels(problem: RoundProblem, data: Bills) -> tuple[Level, ...]:
+def levels(problem: RoundProblem, data: Bills, params: WorkParams = WORK) -> tuple[Level, ...]:
     """The levels ``slo`` and ``dollar``."""
     jobs, members = problem.jobs, problem.options.members
     owner, least_s = members.job, problem.interval_s
     left_s = data.left_s[owner]
-    run_s = np.maximum(least_s, seconds_left(problem, RESTART_WEIGHT))
+    run_s = np.maximum(least_s, seconds_left(problem, params.restart_weight))
     urgency = 1.0 / np.sqrt(np.maximum(least_s, left_s))
     slo = np.where(seconds_left(problem) <= left_s, urgency / np.sqrt(run_s), 0.0)
     cost = problem.options.priced(data.price_of_class)[members.option] * run_s

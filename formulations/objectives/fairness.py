@@ -31,19 +31,8 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.objectives import seconds_left
+from formulations.parameters import RATIOS, SERVICE, RatioParams, ServiceParams
 from formulations.round.tables import Level, RoundProblem
-
-POWER = 5.0
-"""k: how much more a late job counts than a timely one."""
-
-RESTART_WEIGHT = 2.0
-"""How often a restart that the round would cause is counted (as for ``jct``)."""
-
-HORIZON_S = 1800.0
-"""Seconds in which a lag is to be made up for."""
-
-AMORTISE_S = 600.0
-"""Seconds of service that a start-up is charged to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +52,11 @@ class FairFinish:
 
 
 def ratio_levels(
-    problem: RoundProblem,
-    data: FairFinish,
-    power: float = POWER,
-    restart_weight: float = RESTART_WEIGHT,
+    problem: RoundProblem, data: FairFinish, params: RatioParams = RATIOS
 ) -> tuple[Level, ...]:
     """The level ``ratio``."""
-    cost = _cost(problem, data, power)[problem.options.members.job]
-    worth = cost / np.maximum(problem.interval_s, seconds_left(problem, restart_weight))
+    cost = _cost(problem, data, params.power)[problem.options.members.job]
+    worth = cost / np.maximum(problem.interval_s, seconds_left(problem, params.restart_weight))
     return (Level.of(problem, "ratio", "ratio^(k+1) / s^2", worth),)
 
 
@@ -115,16 +101,18 @@ class OwedShares:
     type_of_class: Ints
 
 
-def share_levels(problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
+def share_levels(
+    problem: RoundProblem, data: OwedShares, params: ServiceParams = SERVICE
+) -> tuple[Level, ...]:
     """The levels ``share`` and ``spare``."""
     options, members, gang = problem.options, problem.options.members, data.gang
     speed = np.where(data.speed > 0, data.speed, 1.0)
-    behind = np.maximum(data.lag_s, 0.0) / HORIZON_S
+    behind = np.maximum(data.lag_s, 0.0) / params.horizon_s
     want = np.minimum(1.0, data.share + behind)
     urgency = gang[:, None] * (1.0 + behind)
     owner, kind = members.job, data.type_of_class[options.node_class[members.option]]
     served = 1.0 / (members.iteration_s * speed[owner, kind])
-    mean = AMORTISE_S / (AMORTISE_S + members.startup_s)
+    mean = params.amortise_s / (params.amortise_s + members.startup_s)
     owed = urgency[owner, kind] * np.minimum(served, want[owner, kind]) * mean
     return (
         Level.of(problem, "share", "GPUs owed", owed),

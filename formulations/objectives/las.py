@@ -16,10 +16,8 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.objectives import relative_speed
+from formulations.parameters import SERVICE, ServiceParams
 from formulations.round.tables import Level, RoundProblem
-
-AMORTISE_S = 600.0
-"""Seconds of service that a start-up is charged to."""
 
 _FORBIDDEN = -1.0
 """Value of a configuration that a rigid job may not take: leaving it out is always better."""
@@ -45,7 +43,9 @@ class Queues:
     gpus: Ints
 
 
-def levels(problem: RoundProblem, data: Queues, *, rigid: bool = False) -> tuple[Level, ...]:
+def levels(
+    problem: RoundProblem, data: Queues, *, rigid: bool = False, params: ServiceParams = SERVICE
+) -> tuple[Level, ...]:
     """One level per queue that has jobs, then, for malleable jobs, the rest.
 
     Parameters
@@ -55,7 +55,7 @@ def levels(problem: RoundProblem, data: Queues, *, rigid: bool = False) -> tuple
     """
     members = problem.options.members
     speed = relative_speed(problem)
-    mean = AMORTISE_S / (AMORTISE_S + members.startup_s)
+    mean = params.amortise_s / (params.amortise_s + members.startup_s)
     served = _rank(data)[members.job] * np.minimum(1.0, speed) * mean
     barred = _barred(problem, data.gpus) if rigid else np.zeros(speed.size, dtype=bool)
     found = []

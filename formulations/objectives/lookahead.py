@@ -16,13 +16,8 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows, of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
+from formulations.parameters import LOOKAHEAD, LookaheadParams
 from formulations.round.tables import Level, RoundProblem
-
-MOST_WAITS = 128
-"""Beyond so many instants at which a wait may end, evenly many of them are looked at."""
-
-VALUE_STEPS = tuple((0.5 / np.sqrt(1.0 + np.arange(100))).tolist())
-"""Lengths of the steps towards the values of several node classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,9 @@ class PricePath:
         return found
 
 
-def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]:
+def levels(
+    problem: RoundProblem, wait_rounds: float = 2.0, params: LookaheadParams = LOOKAHEAD
+) -> tuple[Level, ...]:
     """Seconds of weighted completion time saved against waiting, at prices of the backlog.
 
     Parameters
@@ -69,23 +66,28 @@ def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]
     wait_rounds
         After how many rounds a job that gets nothing now may begin at the earliest.
     """
-    rate = np.where(problem.options.members.starts, 1.0, 2.0) * 1e-3 * problem.interval_s**2
+    least = np.where(problem.options.members.starts, params.least_start, params.least_stay)
+    rate = least * problem.interval_s**2
     worth = np.maximum(
-        saved_s(problem, wait_rounds),
+        saved_s(problem, wait_rounds, params),
         rate / np.maximum(problem.interval_s, seconds_left(problem)),
     )
     return (Level.of(problem, "lookahead", "seconds saved", worth),)
 
 
-def saved_s(problem: RoundProblem, wait_rounds: float) -> Floats:
+def saved_s(
+    problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
+) -> Floats:
     """What it costs each member to wait, less what its option costs now, shape (M,); any sign."""
-    paths = backlog_prices(problem)
-    wait = _best_wait(problem, paths, wait_rounds)
+    paths = backlog_prices(problem, params)
+    wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
     return saved
 
 
-def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float) -> Floats:
+def _best_wait(
+    problem: RoundProblem, paths: list[PricePath], wait_rounds: float, most_waits: int
+) -> Floats:
     """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
     jobs, members = problem.jobs, problem.options.members
     # A job that waits begins anew, and on as many GPUs in what is fastest there.
@@ -96,8 +98,8 @@ def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float
     soonest_s = wait_rounds * problem.interval_s
     # The prices of all classes fall at the same instants.
     begins_s = np.unique(np.maximum(soonest_s, np.append(paths[0].ends_s, soonest_s)))
-    if begins_s.size > MOST_WAITS:
-        begins_s = begins_s[np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)]
+    if begins_s.size > most_waits:
+        begins_s = begins_s[np.linspace(0, begins_s.size - 1, most_waits).round().astype(np.int64)]
     before = [path.until(begins_s) for path in paths]
     for own in gpus:
         mine = np.flatnonzero(own > 0)
@@ -132,7 +134,7 @@ def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
     return tuple(options.gpus_on(t)[options.members.option] for t in range(problem.nodes.classes))
 
 
-def backlog_prices(problem: RoundProblem) -> list[PricePath]:
+def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -> list[PricePath]:
     """Prices per node class of the fluid schedule of the round's jobs, least work first.
 
     All classes are one machine that does as much in a second as they can do together, so a job is
@@ -145,14 +147,14 @@ def backlog_prices(problem: RoundProblem) -> list[PricePath]:
     held = nodes.node_class[usable]
     gpus = np.maximum(np.bincount(held, nodes.capacity[held, 0], nodes.classes), 1.0)
     possible = np.flatnonzero(np.isfinite(work.min(axis=1, initial=np.inf)))
-    part = class_values(work[possible], gpus)
+    part = class_values(work[possible], gpus, params)
     load_s = (work[possible] * part).min(axis=1, initial=np.inf)
     order = np.argsort(load_s / jobs.weight[possible], kind="stable")
     ends_s, weight = np.cumsum(load_s[order]), jobs.weight[possible[order]]
     return [PricePath.of(ends_s, weight, 1.0 / one) for one in part.tolist()]
 
 
-def class_values(work: Floats, gpus: Floats) -> Floats:
+def class_values(work: Floats, gpus: Floats, params: LookaheadParams = LOOKAHEAD) -> Floats:
     """Part of all classes that one GPU of each is, shape (T,); over all GPUs these add to 1.
 
     At the values v that make ``sum_j min_k v[k] work[j, k]`` largest this is, by duality, the least
@@ -173,7 +175,8 @@ def class_values(work: Floats, gpus: Floats) -> Floats:
     best_s, best, flat = -np.inf, share, work.ravel()
     rows = np.arange(0, work.size, gpus.size)
     # Called a hundred times on a few numbers, methods of arrays cost more than their ufuncs.
-    for step in VALUE_STEPS:
+    steps = params.first_step / np.sqrt(1.0 + np.arange(params.steps))
+    for step in steps.tolist():
         cost_s = work * (share / gpus)
         at = rows + cost_s.argmin(axis=1)
         value_s = float(np.add.reduce(cost_s.ravel()[at]))

@@ -10,28 +10,19 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.columns import joined
 from formulations.objectives import seconds_left
+from formulations.parameters import WORK, WorkParams
 from formulations.round.tables import Level, RoundProblem
 
-POWER = 0.9
-RESTART_WEIGHT = 2.0
 
-
-def levels(
-    problem: RoundProblem, power: float = POWER, restart_weight: float = RESTART_WEIGHT
-) -> tuple[Level, ...]:
+def levels(problem: RoundProblem, params: WorkParams = WORK) -> tuple[Level, ...]:
     """``A ** power`` over the seconds to the end, A the fewest GPU-seconds left of the job.
 
-    Parameters
-    ----------
-    power
-        0 is `formulations.objectives.jct` without weights; 1 counts GPU-seconds done per second
-        as if at the job's best, whoever they belong to.
-    restart_weight
-        How often a restart that the round would cause is counted, as in `jct`.
+    Power 0 is `formulations.objectives.jct` without weights; power 1 counts GPU-seconds done per
+    second as if at the job's best, whoever they belong to.
     """
     work = least_work(problem).min(axis=1, initial=np.inf)[problem.options.members.job]
-    seconds = np.maximum(problem.interval_s, seconds_left(problem, restart_weight))
-    return (Level.of(problem, "makespan", "work per second", work**power / seconds),)
+    seconds = np.maximum(problem.interval_s, seconds_left(problem, params.restart_weight))
+    return (Level.of(problem, "makespan", "work per second", work**params.power / seconds),)
 
 
 def least_work(problem: RoundProblem) -> Floats:

@@ -12,13 +12,13 @@ import numpy as np
 
 from formulations.objectives import seconds_left
 from formulations.objectives.lookahead import saved_s
+from formulations.parameters import SAVED_TIME, SavedTimeParams
 from formulations.round.tables import Level, RoundProblem
 
-LEAST_START, LEAST_STAY = 0.1, 0.2
-"""Of the round's length: what a start, or a stay, at a job's best speed is worth at least."""
 
-
-def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]:
+def levels(
+    problem: RoundProblem, wait_rounds: float = 2.0, params: SavedTimeParams = SAVED_TIME
+) -> tuple[Level, ...]:
     """Seconds of weighted completion time saved per root of the seconds that GPUs are held.
 
     Parameters
@@ -30,7 +30,7 @@ def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]
     best_s = np.full(problem.jobs.count, np.inf)
     np.minimum.at(best_s, members.job, members.iteration_s)
     speed = best_s[members.job] / members.iteration_s
-    least_s = round_s * speed * np.where(members.starts, LEAST_START, LEAST_STAY)
+    least_s = round_s * speed * np.where(members.starts, params.least_start, params.least_stay)
     held_s = np.maximum(round_s, seconds_left(problem))
     worth = np.maximum(saved_s(problem, wait_rounds), least_s) / np.sqrt(held_s)
     return (Level.of(problem, "saved-time", "seconds saved per root second", worth),)

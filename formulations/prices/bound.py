@@ -23,16 +23,11 @@ from formulations.node_pattern.cells import (
     find_kinds,
 )
 from formulations.node_pattern.gangs import hosts_of
-from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns
+from formulations.node_pattern.patterns import Vector, maximal_patterns
 from formulations.prices.relaxation import Evaluation, Relaxation
 from formulations.prices.rows import Shared, held_on_open
 from formulations.round.tables import Level, RoundProblem
-
-ROUNDING = 1e-12
-"""The bound is raised by this share of the absolute values of its terms."""
-
-MARGIN = 1e-8
-"""Added to what is free on a node, relative to what it has: kinds are rounded, checks tolerant."""
+from formulations.tolerances import DECIMALS, FEASIBILITY, MARGIN, ROUNDING
 
 
 def _no_floats() -> Floats:
@@ -216,7 +211,7 @@ class _Slots:
             scarce = self._kinds.scarce[int(nodes.node_class[n])]
             mine = tuple(
                 sorted(
-                    (tuple(np.round(need[scarce], 9).tolist()), pays)
+                    (tuple(np.round(need[scarce], DECIMALS).tolist()), pays)
                     for need, pays in ways[n].values()
                     if pays > 0.0  # what pays nothing only takes room
                 )
@@ -237,9 +232,9 @@ class _Slots:
                 if stays:
                     free -= need
                     paid += pays
-            if (free >= -SLACK).all():
+            if (free >= -FEASIBILITY).all():
                 free = np.maximum(free, 0.0) + MARGIN * np.maximum(1.0, capacity)
-                state = tuple(np.round(free, 9).tolist())
+                state = tuple(np.round(free, DECIMALS).tolist())
                 best = max(best, paid + self._best_pattern(cell, t, state))
         return best
 

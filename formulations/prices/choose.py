@@ -16,13 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.parameters import PRICE_SEARCH, PriceSearchParams
 from formulations.prices.relaxation import Evaluation, Relaxation
-
-TOLERANCE = 1e-9
-"""Relative distance to the least bound at which the search ends."""
-
-TIED = 1e-6
-"""Relative gain from which on rows are priced that a choice at a tie keeps to."""
+from formulations.tolerances import FEASIBILITY, SAME_VALUE
 
 LinearProgram = Callable[[Floats, Floats, Floats, Floats, Floats], tuple[Floats, Floats] | None]
 """Minimise ``c x`` subject to ``A x <= b`` and ``lower <= x <= upper``: (c, A, b, lower, upper) to
@@ -88,12 +84,9 @@ class Chosen:
 def choose_prices(
     relaxation: Relaxation,
     start: Floats | None = None,
-    evaluations: int = 60,
     lp: LinearProgram = scipy_lp,
     free: Bools | None = None,
-    radius: float | None = None,
-    close: float = TOLERANCE,
-    grows: float = 1.0,
+    params: PriceSearchParams = PRICE_SEARCH,
 ) -> Chosen:
     """Prices of the shared rows at which the bound is least, as far as found.
 
@@ -101,37 +94,25 @@ def choose_prices(
     ----------
     start
         Prices to begin with, those of an earlier round for example.
-    evaluations
-        Of the relaxation, at most.
     lp
         Solves the master problems.
     free
         Rows whose price is to be 0, shape (D,); None: of none.
-    radius
-        Relative size of the first box; None: small around prices to begin with.
-    close
-        Relative distance to the least bound that is near enough.
-    grows
-        The box becomes so many times as large where the bound falls as the planes have it.
     """
-    if radius is None:
-        radius = 0.6 if start is None else 0.05
-    return _Search(relaxation, evaluations, lp, free, close, grows).run(start, radius)
+    return _Search(relaxation, lp, free, params).run(start)
 
 
 class _Search:
     def __init__(
         self,
         relaxation: Relaxation,
-        evaluations: int,
         lp: LinearProgram,
         free: Bools | None,
-        close: float,
-        grows: float,
+        params: PriceSearchParams,
     ) -> None:
         self._relaxation = relaxation
-        self._close, self._grows = close, grows
-        self._left = evaluations
+        self._params = params
+        self._left = params.evaluations
         self._lp = lp
         shared = relaxation.shared
         self._top = _highest(relaxation)
@@ -143,7 +124,10 @@ class _Search:
         self._cuts: list[Cut] = []
         self._best: tuple[Cut, Evaluation] | None = None
 
-    def run(self, start: Floats | None, radius: float) -> Chosen:
+    def run(self, start: Floats | None) -> Chosen:
+        radius = self._params.radius
+        if radius is None:
+            radius = self._params.fresh if start is None else self._params.near
         prices = np.zeros(self._top.size)
         if start is not None and start.shape == prices.shape:
             raised = self._sign > 0
@@ -151,7 +135,7 @@ class _Search:
             prices = np.clip(start, *ends)
             self._active |= prices != 0
         else:
-            prices[self._active] = 0.25 * self._top[self._active]
+            prices[self._active] = self._params.first * self._top[self._active]
         cut = self._evaluate(prices)
         while self._left > 0 and np.isfinite(cut.value):
             if int(self._active.sum()) == 1:
@@ -182,7 +166,7 @@ class _Search:
     def _activate(self) -> bool:
         """Price rows that choices at the best prices break; False if there are none."""
         shared, slope = self._relaxation.shared, self._known()[0].slope
-        scale = TOLERANCE * np.maximum(1.0, np.abs(slope))
+        scale = FEASIBILITY * np.maximum(1.0, np.abs(slope))
         limited = np.isfinite(np.where(self._sign > 0, shared.upper, shared.lower))
         broken = ~self._active & limited & (self._sign * slope < -scale) & (self._top > 0)
         if not broken.any():
@@ -202,11 +186,11 @@ class _Search:
             return none
         asked = np.flatnonzero(self._active | (rows & over))
         cost, scale = np.append(np.zeros(asked.size), 1.0), abs(best.value) or 1.0
-        raised, top = self._sign[asked] > 0, 1.25 * self._top[asked]
+        raised, top = self._sign[asked] > 0, self._params.highest * self._top[asked]
         lower, upper = np.where(raised, 0.0, -top), np.where(raised, top, 0.0)
         ends = np.append(lower, -np.inf), np.append(upper, np.inf)
         found = self._lp(cost, *self._planes(asked, scale), *ends)
-        if found is None or best.value - float(found[0][-1]) * scale <= TIED * scale:
+        if found is None or best.value - float(found[0][-1]) * scale <= self._params.tied * scale:
             return none
         none[asked[np.abs(found[0][:-1]) > 0]] = True
         none &= ~self._active
@@ -214,21 +198,21 @@ class _Search:
 
     def _bracket(self, d: int) -> None:
         """One price: intersect the tangents of the ends of a bracket, every third step halve it."""
-        low, high = self._ends(d)
+        params, (low, high) = self._params, self._ends(d)
         step = 0
         while self._left > 0:
             step += 1
             a, b = float(low.prices[d]), float(high.prices[d])
-            if b - a <= 1e-14 * self._top[d]:
+            if b - a <= params.least_bracket * self._top[d]:
                 return
             fall, rise = float(low.slope[d]), float(high.slope[d])
             if fall >= 0.0 or rise <= 0.0:
                 return
             meet = (high.value - low.value + fall * a - rise * b) / (fall - rise)
             floor = low.value + fall * (meet - a)
-            if self._known()[0].value - floor <= TOLERANCE * abs(floor):
+            if self._known()[0].value - floor <= SAME_VALUE * abs(floor):
                 return
-            at = 0.5 * (a + b) if step % 3 == 0 or not a < meet < b else meet
+            at = 0.5 * (a + b) if step % params.halved_every == 0 or not a < meet < b else meet
             prices = low.prices.copy()
             prices[d] = at
             cut = self._evaluate(prices)
@@ -240,12 +224,14 @@ class _Search:
     def _ends(self, d: int) -> tuple[Cut, Cut]:
         """Cuts of falling and of rising bound; price 0 is the lower one where it rises at once."""
         low = high = self._known()[0]
+        params, top = self._params, float(self._top[d])
         if low.slope[d] < 0.0:
             while high.slope[d] < 0.0 and self._left > 0:
                 prices = high.prices.copy()
-                prices[d] = min(1.25 * self._top[d], max(2.0 * prices[d], 1e-3 * self._top[d]))
+                raised = max(params.doubles * prices[d], params.least_price * top)
+                prices[d] = min(params.highest * top, raised)
                 low, high = high, self._evaluate(prices)
-                if prices[d] >= 1.25 * self._top[d]:
+                if prices[d] >= params.highest * top:
                     break
         elif low.prices[d] > 0.0 and self._left > 0:
             prices = low.prices.copy()
@@ -255,14 +241,15 @@ class _Search:
 
     def _boxed(self, radius: float) -> None:
         """Several prices: cutting planes in a box around the best ones."""
-        rows = np.flatnonzero(self._active)
+        rows, params = np.flatnonzero(self._active), self._params
         top = self._top[rows]
         raised = self._sign[rows] > 0
-        least, most = np.where(raised, 0.0, -1.25 * top), np.where(raised, 1.25 * top, 0.0)
+        highest = params.highest * top
+        least, most = np.where(raised, 0.0, -highest), np.where(raised, highest, 0.0)
         cost = np.append(np.zeros(rows.size), 1.0)
-        while self._left > 0 and radius > 1e-10:
+        while self._left > 0 and radius > params.least_radius:
             best = self._known()[0]
-            width = radius * np.maximum(np.abs(best.prices[rows]), 0.05 * top)
+            width = radius * np.maximum(np.abs(best.prices[rows]), params.least_width * top)
             lower = np.maximum(least, best.prices[rows] - width)
             upper = np.minimum(most, best.prices[rows] + width)
             scale = abs(best.value) or 1.0
@@ -271,19 +258,19 @@ class _Search:
             if found is None:
                 return
             point, floor = found[0][:-1], float(found[0][-1]) * scale
-            if best.value - floor <= self._close * scale:
+            if best.value - floor <= params.close * scale:
                 held = ((point <= lower) & (lower > least)) | ((point >= upper) & (upper < most))
                 if not held.any():
                     return
-                radius *= 4.0
+                radius *= params.widens
                 continue
             prices = best.prices.copy()
             prices[rows] = np.clip(point, lower, upper)
             cut = self._evaluate(prices)
-            if cut.value > best.value - 0.1 * (best.value - floor):
-                radius *= 0.5
-            elif cut.value < best.value - 0.5 * (best.value - floor):
-                radius *= self._grows
+            if cut.value > best.value - params.poor * (best.value - floor):
+                radius *= params.shrinks
+            elif cut.value < best.value - params.good * (best.value - floor):
+                radius *= params.grows
 
     def _planes(self, rows: Ints, scale: float) -> tuple[Floats, Floats]:
         """The cuts as rows ``slope p - height <= ...`` in units of the bound."""

@@ -9,13 +9,10 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_rows
 from formulations.node_pattern.cells import scarce_resources
+from formulations.parameters import PLACING, PlacingParams
 from formulations.round.candidates import PER_NODE
 from formulations.round.tables import RoundProblem, Scope
-
-SLACK = 1e-9
-
-MANY = 16
-"""Nodes of a bucket from which on those with enough of side resources are found all at once."""
+from formulations.tolerances import FEASIBILITY
 
 
 class Places:
@@ -32,7 +29,8 @@ class Places:
     the node's free GPUs have changed; stale ones are dropped when they come to the top.
     """
 
-    def __init__(self, problem: RoundProblem) -> None:
+    def __init__(self, problem: RoundProblem, params: PlacingParams = PLACING) -> None:
+        self._many, self._widens = params.bucket, params.bucket_widens
         nodes, table = problem.nodes, problem.candidates
         self._problem = problem
         self._class: list[int] = nodes.node_class.tolist()
@@ -101,7 +99,7 @@ class Places:
         node = holds.node[rows]
         leaf = nodes.leaf[node]
         used = np.bincount(leaf, holds.uplink_gb_per_s[rows], nodes.uplink_gb_per_s.size)
-        if (used > nodes.uplink_gb_per_s + SLACK).any():
+        if (used > nodes.uplink_gb_per_s + FEASIBILITY).any():
             return False
         self._uplink = (nodes.uplink_gb_per_s - used).tolist()
         at_rows(np.subtract, self._side, node, holds.demand[rows, 1:])
@@ -119,10 +117,10 @@ class Places:
                 return False
             for short in self._scarce[self._class[node]]:
                 left = float(self._side[node, short])
-                if left < demand[row, 1 + short] - SLACK * max(1.0, left):
+                if left < demand[row, 1 + short] - FEASIBILITY * max(1.0, left):
                     return False
             reserved = float(holds.uplink_gb_per_s[row])
-            if reserved > 0.0 and self._uplink[self._leaf[node]] < reserved - SLACK:
+            if reserved > 0.0 and self._uplink[self._leaf[node]] < reserved - FEASIBILITY:
                 return False
         self._hold(job, 1)
         return True
@@ -282,12 +280,15 @@ class Places:
                 if (allowed is not None and not allowed[node]) or int(tighter[node]) == same:
                     continue
                 if any(
-                    self._side[node, resource] < (again + 1) * amount - SLACK
+                    self._side[node, resource] < (again + 1) * amount - FEASIBILITY
                     for resource, amount in need
                 ):
                     continue
                 leaf = self._leaf[node]
-                if share and self._uplink[leaf] - uplink.get(leaf, 0.0) < part * share - SLACK:
+                if (
+                    share
+                    and self._uplink[leaf] - uplink.get(leaf, 0.0) < part * share - FEASIBILITY
+                ):
                     continue
                 uplink[leaf] = uplink.get(leaf, 0.0) + part * share
                 chosen.append(node)
@@ -306,7 +307,7 @@ class Places:
                 bucket = buckets[group][size]
                 while bucket and free[bucket[-1]] != size:
                     bucket.pop()
-                if need and len(bucket) >= MANY:
+                if need and len(bucket) >= self._many:
                     yield from self._with_enough(bucket, size, need)
                     continue
                 for at in range(len(bucket) - 1, -1, -1):
@@ -321,14 +322,14 @@ class Places:
         Stretch by stretch, each four times the one before: mostly the first nodes will do, and
         buckets of large clusters have tens of thousands.
         """
-        above, stretch = len(bucket), MANY
+        above, stretch = len(bucket), self._many
         while above:
             below = max(0, above - stretch)
             there = np.asarray(bucket[below:above][::-1])
             for resource, amount in need:
-                there = there[self._side[there, resource] >= amount - SLACK]
+                there = there[self._side[there, resource] >= amount - FEASIBILITY]
             yield from (node for node in there.tolist() if self.free[node] == size)
-            above, stretch = below, 4 * stretch
+            above, stretch = below, self._widens * stretch
 
     def most_side(self, full: bool) -> Floats | None:
         """Most that a node of each class with a GPU free has of each side resource, (T, R - 1).

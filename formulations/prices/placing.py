@@ -8,27 +8,20 @@ from functools import cached_property
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import STRETCH, at_choice, of_rows, stretches
+from formulations.columns import at_choice, of_rows, stretches
+from formulations.parameters import PLACING, PlacingParams
 from formulations.prices.places import Places
 from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
 from formulations.round.tables import RoundProblem, Selection
-
-NEXT_BEST = 12
-"""Options that a job without room tries, by falling reduced value."""
-
-MOVES = 4_000
-"""Moves that are tried in a pass to use what is left over."""
-
-PASSES = 6
-"""Passes over what is left at most: a move may leave room for others."""
-
-SLACK = 1e-9
+from formulations.tolerances import FEASIBILITY, SAME_VALUE, SMALLEST
 
 
-def decided_by_prices(problem: RoundProblem, rounding: Rounding) -> Selection:
+def decided_by_prices(
+    problem: RoundProblem, rounding: Rounding, params: PlacingParams = PLACING
+) -> Selection:
     """A decision from prices: rounded, repaired, placed; `formulations.round.check` judges it."""
-    return Placing(problem, rounding).placed(rounding.repaired(rounding.rounded()))
+    return Placing(problem, rounding, params).placed(rounding.repaired(rounding.rounded()))
 
 
 class Placing:
@@ -42,11 +35,14 @@ class Placing:
         Its options and limits at prices.
     """
 
-    def __init__(self, problem: RoundProblem, rounding: Rounding) -> None:
+    def __init__(
+        self, problem: RoundProblem, rounding: Rounding, params: PlacingParams = PLACING
+    ) -> None:
         self._problem = problem
+        self._params = params
         self._rounding = rounding
         self._relaxation = rounding.relaxation
-        self._places = Places(problem)
+        self._places = Places(problem, params)
         self._count = problem.candidates.count
         self.option: Ints = np.full(problem.jobs.count, -1, dtype=np.int64)
         self._nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
@@ -81,7 +77,7 @@ class Placing:
         for job in np.flatnonzero(~self._relaxation.idle & (self.option < 0)).tolist():
             self._next_best(job, -1)
         passes = 0
-        while passes < PASSES and self._use_what_is_left():
+        while passes < self._params.passes and self._use_what_is_left():
             passes += 1
         return self.selection()
 
@@ -141,7 +137,9 @@ class Placing:
         if self._counted:
             change = self._row_change(option, 1.0)
             grows = change > 0
-            if (change > self._room + SLACK * np.maximum(1.0, np.abs(self._room)))[grows].any():
+            if (change > self._room + FEASIBILITY * np.maximum(1.0, np.abs(self._room)))[
+                grows
+            ].any():
                 return False
         if option >= self._count:
             if not self._places.stays(job):
@@ -185,7 +183,7 @@ class Placing:
             if self._put(job, int(own[at])):
                 return
             tried += 1
-            if tried >= NEXT_BEST:
+            if tried >= self._params.next_best:
                 return
 
     def _use_what_is_left(self) -> bool:
@@ -195,7 +193,7 @@ class Placing:
         if not most.any():
             return False
         now = at_choice(value, self.option)
-        least = now + SLACK * np.abs(now).max(initial=1e-300)
+        least = now + SAME_VALUE * np.abs(now).max(initial=SMALLEST)
         found = [np.zeros(0, dtype=np.int64), *self._better(least)]
         option = np.concatenate(found)
         owner = self._problem.candidates.job[option]
@@ -231,9 +229,10 @@ class Placing:
     def _first_moves(
         self, option: Ints, owner: Ints, loss: Floats, less: Floats, most: Ints
     ) -> Ints:
-        """The first `MOVES` by loss, and by value lost, that nodes may have room for, in order."""
-        some, first, size = self.option >= 0, MOVES, loss.size
-        nodes = self._rooms(most) if self._count > STRETCH else None
+        """Return the first ``params.moves`` moves by loss, then value lost, that may have nodes."""
+        some, moves, size = self.option >= 0, self._params.moves, loss.size
+        first = moves
+        nodes = self._rooms(most) if self._count > self._params.sifted else None
         while True:
             # Of a hundred thousand moves, those behind are neither sorted nor looked at.
             near = np.arange(size, dtype=np.int64)
@@ -245,9 +244,9 @@ class Placing:
                 may &= self._node_fits(to, job, nodes)
             near = near[may]
             near = near[self._side_fits(option[near], owner[near])]
-            if near.size >= MOVES or first >= size:
-                return near[np.lexsort([option[near], less[near], loss[near]])][:MOVES]
-            first *= 4
+            if near.size >= moves or first >= size:
+                return near[np.lexsort([option[near], less[near], loss[near]])][:moves]
+            first *= self._params.widens
 
     def _better(self, least: Floats) -> Iterator[Ints]:
         """Starts worth more than so much to their jobs, on GPUs that there are, some at a time."""
@@ -352,7 +351,7 @@ class Placing:
             there = np.where(runs, ever[self._class[option], r], most[self._class[option], r])
             room = there + own
             fits &= (
-                demand[self._row[option], r] <= room + SLACK * np.maximum(1.0, own)
+                demand[self._row[option], r] <= room + FEASIBILITY * np.maximum(1.0, own)
             ) | ~self._pure[option]
         return fits
 

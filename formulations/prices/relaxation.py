@@ -24,9 +24,7 @@ from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem
-
-SLACK = 1e-9
-"""Absolute tolerance in comparing what a rule counts."""
+from formulations.tolerances import FEASIBILITY
 
 
 @of_tables
@@ -48,7 +46,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     key, at = np.unique(rules.row[refers] * fine.size + option[refers], return_inverse=True)
     row, where = key // fine.size, key % fine.size
     use = np.bincount(at.reshape(-1), rules.value[refers], minlength=key.size)
-    keeps = (use >= rules.lower[row] - SLACK) & (use <= rules.upper[row] + SLACK)
+    keeps = (use >= rules.lower[row] - FEASIBILITY) & (use <= rules.upper[row] + FEASIBILITY)
     # Of a row and an option that stands in it, each member of the option.
     member, of = joined(members.option, where)
     concern, which, times = np.unique(
@@ -61,7 +59,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     theirs = alone[which.reshape(-1)]
     fine[where[of[theirs & ~keeps[of]]]] = False
     # Rows that ask for something rule out whatever of their job does not stand in them.
-    asks = (rules.lower > SLACK) | (rules.upper < -SLACK)
+    asks = (rules.lower > FEASIBILITY) | (rules.upper < -FEASIBILITY)
     asked = np.bincount(jobs_of[alone & asks[about]], minlength=jobs)
     kept = np.bincount(member[theirs & asks[row[of]] & keeps[of]], minlength=members.job.size)
     fine[members.option[kept < asked[members.job]]] = False

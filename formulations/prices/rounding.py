@@ -13,17 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import at_choice
+from formulations.columns import at_choice, golden_turns
+from formulations.parameters import LP_ROUNDING, LpRoundingParams
 from formulations.prices.choose import Chosen, LinearProgram, scipy_lp
 from formulations.prices.relaxation import Relaxation
-
-GOLDEN = 0.6180339887498949
-SLACK = 1e-9
-SHORT = 3.0
-"""Price of a slot that is short in the master, times its own."""
-
-PASSES = 20
-"""How often each row is repaired at most."""
+from formulations.tolerances import FEASIBILITY
 
 
 class Rounding:
@@ -46,9 +40,14 @@ class Rounding:
     """
 
     def __init__(
-        self, relaxation: Relaxation, chosen: Chosen, lp: LinearProgram = scipy_lp
+        self,
+        relaxation: Relaxation,
+        chosen: Chosen,
+        lp: LinearProgram = scipy_lp,
+        params: LpRoundingParams = LP_ROUNDING,
     ) -> None:
         self.relaxation = relaxation
+        self._params = params
         self._chosen = chosen
         self.reduced = relaxation.reduced(chosen.prices)
         words = [word for word, _, _ in relaxation.shared.label]
@@ -83,7 +82,8 @@ class Rounding:
         size = np.maximum(1.0, np.abs(limit))
         whole = np.append(np.ones(count), np.zeros(aux))
         scale = float(np.abs(worth).max(initial=0.0)) or 1.0
-        costs = SHORT * self._chosen.prices[short] + SLACK * scale
+        costs = self._params.short * self._chosen.prices[short]
+        costs = costs + self._params.least_short * scale
         found = lp(
             np.concatenate([-worth / scale, np.zeros(shared.aux_upper.size), costs / scale]),
             np.vstack([matrix / size[:, None], whole, -whole]),
@@ -94,7 +94,8 @@ class Rounding:
         if found is None:
             return best, np.where(np.isfinite(shared.aux_upper), shared.aux_upper, 0.0)
         taken = found[0][count : count + shared.aux_upper.size]
-        return np.where(found[0][:count] > SLACK, found[0][:count], 0.0), taken
+        share = found[0][:count]
+        return np.where(share > self._params.least_share, share, 0.0), taken
 
     def worth(self, choice: Ints) -> float:
         """Value of a choice."""
@@ -112,11 +113,13 @@ class Rounding:
         keys = []
         for own in options[:, differing]:
             use = self.relaxation.options_use(0, own)
-            for row in range(1, min(self.relaxation.shared.count, 6)):
-                use = use + (row + 1) * 1e3 * self.relaxation.options_use(row, own)
+            for row in range(1, min(self.relaxation.shared.count, self._params.keys)):
+                use = use + (row + 1) * self._params.key_weight * self.relaxation.options_use(
+                    row, own
+                )
             keys.append(use)
         order = differing[np.lexsort(keys)]
-        turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
+        turn = golden_turns(order.size)
         group = self.relaxation.group
         if group is not None:
             # Jobs on a node follow one cut together, in which the node has settled which run on.
@@ -131,9 +134,9 @@ class Rounding:
     def repaired(self, choice: Ints) -> Ints:
         """The choice with less where a row is over its limit, by least loss per unit released."""
         choice = choice.copy()
-        for _ in range(PASSES):
+        for _ in range(self._params.passes):
             over = self.relaxation.usage(choice) - self.limit
-            worst = over > SLACK * np.maximum(1.0, np.abs(self.limit))
+            worst = over > FEASIBILITY * np.maximum(1.0, np.abs(self.limit))
             worst &= np.isfinite(self.limit)
             if not worst.any():
                 break
@@ -145,24 +148,24 @@ class Rounding:
         """Take jobs down to options that use less of a row and no more of any other; in place."""
         relaxation = self.relaxation
         excess = float(relaxation.usage(choice)[row] - self.limit[row])
-        if excess <= SLACK:
+        if excess <= FEASIBILITY:
             return
         whole = relaxation.options_use(row, choice)
         if relaxation.shared.label[row][0] == "rule":
             option, owner = relaxation.options_by_job()
         else:
             # Of a million options: those of jobs that use something, for nothing is used below 0.
-            option, owner = relaxation.options_of(whole > SLACK)
+            option, owner = relaxation.options_of(whole > FEASIBILITY)
         released = whole[owner] - relaxation.options_use(row, option)
-        fewer = released > SLACK
+        fewer = released > FEASIBILITY
         for other in np.flatnonzero(np.isfinite(self.limit)).tolist():
             if other != row:
                 option, owner, released = option[fewer], owner[fewer], released[fewer]
                 now = relaxation.options_use(other, choice)
-                fewer = relaxation.options_use(other, option) <= now[owner] + SLACK
+                fewer = relaxation.options_use(other, option) <= now[owner] + FEASIBILITY
         kept = at_choice(self.reduced, choice)
         jobs = np.arange(choice.size, dtype=np.int64)
-        quits = (choice >= 0) & relaxation.idle & (whole > SLACK)
+        quits = (choice >= 0) & relaxation.idle & (whole > FEASIBILITY)
         loss = np.concatenate([(kept[owner] - self.reduced[option])[fewer], kept[quits]])
         gain = np.concatenate([released[fewer], whole[quits]])
         to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])
@@ -175,6 +178,6 @@ class Rounding:
         order = least[np.lexsort([gain[least], ratio[least]])]
         _, first = np.unique(job_of[order], return_index=True)
         order = order[np.sort(first)]
-        enough = int(np.searchsorted(np.cumsum(gain[order]), excess - SLACK)) + 1
+        enough = int(np.searchsorted(np.cumsum(gain[order]), excess - FEASIBILITY)) + 1
         picked = order[:enough]
         choice[job_of[picked]] = to[picked]

@@ -14,6 +14,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import alike_columns, stretches
+from formulations.parameters import COLUMNS, ColumnParams
 from formulations.round.tables import RoundProblem
 
 
@@ -51,6 +52,7 @@ class Sizes:
         idle: Bools,
         gpus: Floats,
         kind: Ints | None = None,
+        params: ColumnParams = COLUMNS,
     ) -> None:
         table, options = problem.candidates, problem.options
         jobs, count = problem.jobs.count, table.count
@@ -83,7 +85,7 @@ class Sizes:
             hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
             option[key[hit]] = own.start + hit
         self.worth, self.option = by_kind[:-1], option.reshape(known.size, jobs)
-        self._distinct, self._like = alike_columns(by_kind)
+        self._distinct, self._like = alike_columns(by_kind, params)
         some = row_of[self.option.max(axis=1)] if jobs else known
         self._node_class, self._gpus = rows.node_class[some], rows.gpus[some].astype(np.float64)
         self._stay = np.flatnonzero(options.stay >= 0)

@@ -28,21 +28,14 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows
 from formulations.node_pattern.cells import find_cells, find_gang_types, find_kinds
-from formulations.node_pattern.patterns import SLACK, maximal_patterns
-from formulations.prices.bound import MARGIN, Prices
+from formulations.node_pattern.patterns import maximal_patterns
+from formulations.parameters import SLOTS, SlotParams
+from formulations.prices.bound import Prices
 from formulations.prices.relaxation import Evaluation, Relaxation, slope_of
 from formulations.prices.rows import Held
 from formulations.prices.sizes import Sizes
 from formulations.round.tables import Level, RoundProblem
-
-MOST_GANGS = 8
-"""Jobs on a node of which every subset is looked at; further ones pay nothing for going on."""
-
-SHIFTS, SHIFT, FADES = 24, 0.3, 0.95
-"""How often shares of gangs are moved at most; what part of a share at first, and of that later."""
-
-FORCED = 8.0
-"""A job that has no start is taken to lose this much, times the largest value, if it ends."""
+from formulations.tolerances import DECIMALS, FEASIBILITY, MARGIN, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +75,9 @@ class SlotRelaxation(Relaxation):
         If a node can be cut in too many ways.
     """
 
-    def __init__(self, problem: RoundProblem, level: Level) -> None:
+    def __init__(self, problem: RoundProblem, level: Level, params: SlotParams = SLOTS) -> None:
         super().__init__(problem, level)
+        self._params = params
         self._problem = problem
         self._base = self.shared
         self._cells, self._kinds = find_cells(problem), find_kinds(problem)
@@ -123,21 +117,22 @@ class SlotRelaxation(Relaxation):
             capacity = nodes.capacity[t, scarce]
             mine = np.flatnonzero(nodes.open & (nodes.node_class == t))
             of_class, parts = [], []
-            for k in np.unique(np.minimum(count[mine], MOST_GANGS)).tolist():
-                node = mine[np.minimum(count[mine], MOST_GANGS) == k]
+            jobs = np.minimum(count[mine], self._params.most_gangs)
+            for k in np.unique(jobs).tolist():
+                node = mine[jobs == k]
                 at = order[first[node][:, None] + np.arange(k)[None, :]]
                 continuing = (np.arange(2**k)[:, None] >> np.arange(k)[None, :]) & 1 > 0
                 used = np.einsum(
                     "sk,nkr->nsr", continuing, holds.demand[self._held[at]][..., scarce]
                 )
-                free = np.round(capacity - used, 9).reshape(-1, scarce.size)
+                free = np.round(capacity - used, DECIMALS).reshape(-1, scarce.size)
                 of_class.append(_Alike(node, at, continuing, np.zeros((node.size, 2**k), np.int64)))
                 parts.append(free)
             if not mine.size:
                 continue
             every = np.concatenate(parts)
             distinct, which = distinct_rows(every)
-            which = np.where((every >= -SLACK).all(axis=1), which + len(states), -1)
+            which = np.where((every >= -FEASIBILITY).all(axis=1), which + len(states), -1)
             states += [(t, free) for free in distinct]
             end = np.cumsum([part.shape[0] for part in parts])
             for one, own in zip(of_class, np.split(which, end[:-1]), strict=True):
@@ -146,7 +141,9 @@ class SlotRelaxation(Relaxation):
         for t, free in states:
             capacity = nodes.capacity[t, self._kinds.scarce[t]]
             room = np.maximum(free, 0.0) + MARGIN * np.maximum(1.0, capacity)
-            patterns = maximal_patterns(tuple(np.round(room, 9).tolist()), self._kinds.vectors[t])
+            patterns = maximal_patterns(
+                tuple(np.round(room, DECIMALS).tolist()), self._kinds.vectors[t]
+            )
             whole = np.zeros((max(1, patterns.shape[0]), self._kinds.count))
             span = slice(int(self._kinds.first[t]), int(self._kinds.first[t + 1]))
             whole[: patterns.shape[0], span] = patterns
@@ -216,8 +213,8 @@ class SlotRelaxation(Relaxation):
 
     @cached_property
     def _forced(self) -> float:
-        """What a job pays for going on at most: see `FORCED`."""
-        return FORCED * float(np.abs(self.value).max(initial=0.0))
+        """What a job pays for going on at most: see `SlotParams.forced`."""
+        return self._params.forced * float(np.abs(self.value).max(initial=0.0))
 
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
         """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
@@ -246,7 +243,8 @@ class SlotRelaxation(Relaxation):
         # A job runs on wherever its nodes have it so, or where running on pays nothing.
         here = np.bincount(self._holder, self._part * held, self.jobs)
         nodes = np.bincount(self._holder, minlength=self.jobs) > 0
-        continuing = np.where(nodes, here > 1.0 - 1e-9, True) & (left >= alone - 1e-12 * abs(alone))
+        continuing = np.where(nodes, here > 1.0 - FEASIBILITY, True)
+        continuing &= left >= alone - ROUNDING * abs(alone)
         continuing |= left > alone
         choice = np.where(continuing, self._stay, start)
         terms = np.concatenate([surplus, self._limits(prices), collected])
@@ -292,8 +290,8 @@ class SlotRelaxation(Relaxation):
         best, which = self._best_patterns(pi)
         alone = self._starts(prices)[0]
         least, known = self.at(prices).bound, self._part
-        before, step = least, SHIFT
-        for _ in range(SHIFTS):
+        before, step = least, self._params.shift
+        for _ in range(self._params.shifts):
             pays = self._continuing(prices, alone)[1]
             held = self._collected(pays[self._held], best, which)[1] > 0
             kept = np.bincount(self._holder, held, self.jobs)
@@ -305,7 +303,7 @@ class SlotRelaxation(Relaxation):
             bound = self.at(prices).bound
             if bound < least:
                 least, known = bound, self._part
-            step *= FADES
+            step *= self._params.fades
         self._part = known
         return least < before
 

@@ -15,6 +15,7 @@ from formulations.columns import at_rows
 from formulations.resources import RESOURCES
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, RoundProblem, Scope, Selection
+from formulations.tolerances import FEASIBILITY
 
 
 class RuleError(Exception):
@@ -65,7 +66,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     _check_one_gang(problem, selection)
     capacity = problem.nodes.capacity[problem.nodes.node_class]
     _check_uplinks(problem, selection)
-    over = np.argwhere(used > capacity * (1 + 1e-9) + 1e-9)
+    over = np.argwhere(used > capacity * (1 + FEASIBILITY) + FEASIBILITY)
     if over.size:
         node, resource = over[0].tolist()
         raise RuleError(
@@ -135,7 +136,7 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
             continue
         for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
             used[nodes.leaf[node]] += candidates.sends(choice, part)
-    over = np.flatnonzero(used > nodes.uplink_gb_per_s * (1 + 1e-9) + 1e-9)
+    over = np.flatnonzero(used > nodes.uplink_gb_per_s * (1 + FEASIBILITY) + FEASIBILITY)
     if over.size:
         leaf = int(over[0])
         raise RuleError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows
+from formulations.parameters import DECODE
 from formulations.round.check import RuleError, check
 from formulations.round.returns import ReturnTable
 from formulations.round.shared import SharedTable
@@ -21,11 +22,7 @@ from formulations.round.tables import (
     Scope,
     Selection,
 )
-
-SLACK = 1e-9
-
-SLOTTED = 2_000_000
-"""Parts times nodes up to which slots are found part by part."""
+from formulations.tolerances import DECIMALS, FEASIBILITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,8 @@ def _holds_fit(problem: RoundProblem, room: Room) -> bool:
     if not (problem.shared.count or problem.returns.options):
         return True
     nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s
-    slack = SLACK * np.maximum(1.0, nodes.capacity[nodes.node_class])
-    limit = SLACK * np.maximum(1.0, np.where(np.isfinite(uplinks), uplinks, 1.0))
+    slack = FEASIBILITY * np.maximum(1.0, nodes.capacity[nodes.node_class])
+    limit = FEASIBILITY * np.maximum(1.0, np.where(np.isfinite(uplinks), uplinks, 1.0))
     return bool((room.nodes >= -slack).all() and (room.uplinks >= -limit).all())
 
 
@@ -97,7 +94,7 @@ def place_parts(
         spare = np.zeros(int(place.max(initial=0)) + 1)
         np.add.at(spare, place[usable], room.nodes[usable, 0])
         for host in np.argsort(spare, kind="stable").tolist():
-            if spare[host] >= candidates.gpus[candidate] - SLACK:
+            if spare[host] >= candidates.gpus[candidate] - FEASIBILITY:
                 found = _best_fit(problem, candidate, room, usable & (place == host))
             if found is not None:
                 break
@@ -125,13 +122,13 @@ def _best_fit(
     for part, kind in zip(parts, classes, strict=True):
         demand = candidates.demand(candidate, part)
         fits = usable & (problem.nodes.node_class == kind)
-        fits &= (left >= demand - SLACK).all(axis=1)
+        fits &= (left >= demand - FEASIBILITY).all(axis=1)
         last = candidates.strict[candidate] and len(chosen) == len(parts) - 1
         if last and np.unique(tighter[chosen]).size == 1:
             fits &= tighter != tighter[chosen[0]]
         share = candidates.sends(candidate, part)
         if share:
-            fits &= uplinks[leaf] >= share - SLACK
+            fits &= uplinks[leaf] >= share - FEASIBILITY
         if not fits.any():
             return None
         node = int(np.where(fits, left[:, 0], np.inf).argmin())
@@ -198,20 +195,20 @@ def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
     table, nodes = problem.options.starts, problem.nodes
     room, started = room_after_stays(problem, choice), _placed(problem, choice)
     rows, start = table.parts_of(choice[started])
-    if not _holds_fit(problem, room) or rows.size * nodes.count > SLOTTED:
+    if not _holds_fit(problem, room) or rows.size * nodes.count > DECODE.slotted:
         return None
-    asked = np.column_stack([table.part_class[rows], np.round(table.demands(rows), 9)])
+    asked = np.column_stack([table.part_class[rows], np.round(table.demands(rows), DECIMALS)])
     kinds, kind = distinct_rows(asked.astype(np.float64))
     slots = np.zeros((kinds.shape[0], nodes.count), dtype=np.int64)
     of_class = kinds[:, 0].astype(np.int64)
-    share = kinds[:, 1:] / np.maximum(nodes.capacity[of_class], SLACK)
+    share = kinds[:, 1:] / np.maximum(nodes.capacity[of_class], FEASIBILITY)
     gang = np.repeat(np.arange(started.size), np.diff(start))
     for at in np.argsort(-share.max(axis=1), kind="stable").tolist():
         mine, demand = nodes.open & (nodes.node_class == of_class[at]), kinds[at, 1:]
         gangs = np.unique(gang[kind == at]).size
         for _ in range(int((kind == at).sum())):
             # A gang takes one slot of a node at most.
-            fits = mine & (room.nodes >= demand - SLACK).all(axis=1) & (slots[at] < gangs)
+            fits = mine & (room.nodes >= demand - FEASIBILITY).all(axis=1) & (slots[at] < gangs)
             if not fits.any():
                 return None
             node = int(np.where(fits, room.nodes[:, 0], np.inf).argmin())
@@ -277,9 +274,12 @@ class _Shelves:
         taken: list[tuple[int, int]] = []
         for kind, demand in self._parts[candidate]:
             own = self._nodes[kind]
-            for at in range(bisect_left(own, (demand[0] - SLACK, -1)), len(own)):
+            for at in range(bisect_left(own, (demand[0] - FEASIBILITY, -1)), len(own)):
                 node = own[at][1]
-                if all(has >= asked - SLACK for has, asked in zip(left[node], demand, strict=True)):
+                if all(
+                    has >= asked - FEASIBILITY
+                    for has, asked in zip(left[node], demand, strict=True)
+                ):
                     break
             else:
                 return None

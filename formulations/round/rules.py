@@ -11,6 +11,7 @@ from formulations.linear_model import ModelBuilder
 from formulations.objectives import kept
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
 from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.tolerances import FEASIBILITY
 
 
 def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
@@ -68,10 +69,11 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     uses = (rules.kind == RULE_U) & (rules.value < 0)
     need = (activity[rules.row[uses]] - rules.upper[rules.row[uses]]) / -rules.value[uses]
     np.maximum.at(aux, rules.index[uses], need)
-    over = np.flatnonzero(aux > rules.aux_upper + 1e-9)
+    over = np.flatnonzero(aux > rules.aux_upper + FEASIBILITY)
     borrowed = rules.kind == RULE_U
     np.add.at(activity, rules.row[borrowed], rules.value[borrowed] * aux[rules.index[borrowed]])
-    bad = np.flatnonzero((activity < rules.lower - 1e-9) | (activity > rules.upper + 1e-9))
+    below, above = activity < rules.lower - FEASIBILITY, activity > rules.upper + FEASIBILITY
+    bad = np.flatnonzero(below | above)
     if over.size:
         row = int(rules.row[uses][rules.index[uses] == over[0]][0])
         return rules.name[row], rules.label[row]

@@ -21,6 +21,7 @@ from formulations.round.options import OptionTable
 from formulations.round.returns import ReturnTable, require_returns
 from formulations.round.rule_table import RuleTable
 from formulations.round.shared import SharedTable, require_shared
+from formulations.tolerances import FEASIBILITY
 
 __all__ = [
     "NONE", "CandidateTable", "HoldTable", "JobTable", "Level", "NodeTable", "OptionTable",
@@ -244,7 +245,7 @@ class RoundProblem:
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
         require_shared(self)
         require_returns(self)
-        if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
+        if (self.held() > self.nodes.capacity[n.node_class] * (1 + FEASIBILITY)).any():
             raise ValueError("holds must not exceed the capacity of a node")
         object.__setattr__(self, "options", options_of(self))
 

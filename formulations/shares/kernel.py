@@ -16,7 +16,9 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
+from formulations.parameters import SHARES
 from formulations.shares.patterns import Patterns, affine_shares, boxes, price
+from formulations.tolerances import SMALLEST, SOLVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Demands:
         """Largest level that the shares reach, from the definition."""
         rows = self.slope > 0
         thr = (self.speed * x).sum(axis=1)
-        short = (thr < self.base - 1e-6 * self.speed.max(axis=1)) & ~rows
+        short = (thr < self.base - SOLVED * self.speed.max(axis=1)) & ~rows
         if short.any():
             return -np.inf
         return float(((thr - self.base)[rows] / self.slope[rows]).min(initial=np.inf))
@@ -131,7 +133,7 @@ def reduced_model(
     rows = np.flatnonzero(free)
     constant, per_step = affine_shares(demands.speed, best)
     constant[rows], per_step[rows] = 0.0, 0.0
-    weight = demands.load[:, None] / np.maximum(demands.capacity, 1e-300)[None, :]
+    weight = demands.load[:, None] / np.maximum(demands.capacity, SMALLEST)[None, :]
     held = (weight * (constant + per_step * demands.base[:, None])).sum(axis=0)
     grows = (weight * per_step * demands.slope[:, None]).sum(axis=0)
     unit = demands.unit
@@ -207,7 +209,8 @@ def forced_patterns(demands: Demands) -> Ints:
     others = demands.speed.copy()
     others[np.arange(demands.jobs), best] = 0.0
     quiet = demands.slope <= 0
-    tops = quiet & (demands.base >= (1.0 - 1e-6) * fastest) & (others.max(axis=1) < 0.9 * fastest)
+    at_top = demands.base >= (1.0 - SOLVED) * fastest
+    tops = quiet & at_top & (others.max(axis=1) < SHARES.clear * fastest)
     return np.where(quiet & (demands.base <= 0), 0, np.where(tops, best + 1, -1))
 
 

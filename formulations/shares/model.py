@@ -17,11 +17,10 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
+from formulations.parameters import SHARES
 from formulations.shares.patterns import affine_shares
 from formulations.shares.problem import ShareProblem
-
-NEGLIGIBLE = 1e-9
-"""Part of a job's top speed that takes less of the cluster than solvers can tell from nothing."""
+from formulations.tolerances import SMALLEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class _Polytope:
             "capacity",
             np.arange(problem.types, dtype=np.int64)[:, None],
             -np.inf,
-            1.0 - held / np.maximum(problem.capacity, 1e-300),
+            1.0 - held / np.maximum(problem.capacity, SMALLEST),
             [
                 (kind, self.x, problem.gang[job] / problem.capacity[kind]),
                 (pair[:, 1], self.y, problem.pair_gang[pair[:, 0]] / problem.capacity[pair[:, 1]]),
@@ -186,15 +185,15 @@ def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = Non
     value
         Worth of one step of job j on type m, shape (J, T); of a pair: of both its jobs.
     floor
-        Steps per second that must be reached, shape (J,); 0 for none. Those that are `NEGLIGIBLE`
-        are left out: whoever reads the answer grants them.
+        Steps per second that must be reached, shape (J,); 0 for none. Those below
+        ``SHARES.negligible`` of its top speed are left out: whoever reads the answer grants them.
     """
     top = _Polytope("target shares: value", problem, None)
     cost = np.zeros(top.x.size + top.y.size)
     for entry, columns in ((0, top.single), (1, top.pair), (2, top.pair)):
         job, place, throughput = top.throughput[entry]
         np.add.at(cost, place, value[job, columns[:, 1]] * throughput)
-    rows = np.flatnonzero((0.0 if floor is None else floor) > NEGLIGIBLE * fastest(problem))
+    rows = np.flatnonzero((0.0 if floor is None else floor) > SHARES.negligible * fastest(problem))
     if floor is not None and rows.size:
         size = np.zeros(problem.jobs)
         size[rows] = 1.0 / floor[rows]

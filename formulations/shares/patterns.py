@@ -18,9 +18,8 @@ from itertools import combinations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-
-_SLACK = 1e-12
-_SMALL_SHARE = 2.0**-10
+from formulations.parameters import SHARES
+from formulations.tolerances import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns
     need = demand[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         per_step = np.where(speed > 0, tariff / speed, np.inf)
-        enough = (speed > 0) & (need >= 0) & (speed * (1 + _SLACK) >= need)
+        enough = (speed > 0) & (need >= 0) & (speed * (1 + ROUNDING) >= need)
         single = np.where(enough, per_step * need, np.inf)
     options = [np.where(demand <= 0, 0.0, np.inf), *single.T]
     slopes = [np.zeros(jobs), *per_step.T]
@@ -96,8 +95,8 @@ def boxes(speed: Floats, need: Floats) -> Floats:
     Far below 1 they tell a solver the size of a column; 1 where the need is not small.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = 2.0 * np.maximum(need, 0.0)[:, None] / speed
-    return np.asarray(np.where((speed > 0) & (share < _SMALL_SHARE), share, 1.0))
+        share = SHARES.spare * np.maximum(need, 0.0)[:, None] / speed
+    return np.asarray(np.where((speed > 0) & (share < SHARES.small_share), share, 1.0))
 
 
 def affine_shares(speed: Floats, best: Ints) -> tuple[Floats, Floats]:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-
-TOLERANCE = 1e-6
-"""Largest relative violation of a share row that `check_shares` lets pass."""
+from formulations.tolerances import SOLVED
 
 
 def _no_index() -> Ints:
@@ -204,23 +202,23 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
         Naming the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and what breaks it.
     """
     pair_x = np.zeros((problem.pairs.count, problem.types)) if pair_x is None else pair_x
-    if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -TOLERANCE:
+    if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -SOLVED:
         raise ValueError("nonnegative: a share is below 0")
-    stray = np.argwhere(~problem.allowed & (problem.throughput > 0) & (x > TOLERANCE))
+    stray = np.argwhere(~problem.allowed & (problem.throughput > 0) & (x > SOLVED))
     if stray.size:
         raise ValueError(
             f"allowed: job {int(stray[0, 0])} has a share on a type that cannot hold it"
         )
-    if pair_x.size and (pair_x[~problem.pair_allowed] > TOLERANCE).any():
+    if pair_x.size and (pair_x[~problem.pair_allowed] > SOLVED).any():
         raise ValueError("allowed: a pair has a share where it cannot run")
     time = x.sum(axis=1)
     np.add.at(time, problem.pairs.first, pair_x.sum(axis=1))
     np.add.at(time, problem.pairs.second, pair_x.sum(axis=1))
-    if time.max(initial=0.0) > 1.0 + TOLERANCE:
+    if time.max(initial=0.0) > 1.0 + SOLVED:
         raise ValueError(f"time: job {int(time.argmax())} is busy {time.max():.9g} of the time")
     used = problem.gang @ x + problem.pair_gang @ pair_x
-    over = used - problem.capacity * (1.0 + TOLERANCE)
-    if over.max(initial=0.0) > TOLERANCE:
+    over = used - problem.capacity * (1.0 + SOLVED)
+    if over.max(initial=0.0) > SOLVED:
         kind = int(over.argmax())
         raise ValueError(
             f"capacity: type {kind} has {problem.capacity[kind]:g} GPUs, {used[kind]:.9g} are used"

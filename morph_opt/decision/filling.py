@@ -13,7 +13,6 @@ import numpy as np
 
 from formulations.arrays import Bools
 from formulations.round.decode import (
-    SLACK,
     Room,
     place_parts,
     room_after_stays,
@@ -22,6 +21,7 @@ from formulations.round.decode import (
 from formulations.round.rules import broken_rule
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
+from formulations.tolerances import FEASIBILITY
 from morph_opt.decision.method import Solved
 from morph_opt.solvers.outcome import Outcome, relative_gap
 
@@ -76,11 +76,11 @@ def with_stays(problem: RoundProblem, level: Level, selection: Selection, may: B
     for job in stopped[np.argsort(-density, kind="stable")].tolist():
         here = options.held.take(options.held.option == options.stay[job])
         on = nodes.open[here.node]
-        free = (room.nodes[here.node] >= here.demand - SLACK).all(axis=1) | ~on
+        free = (room.nodes[here.node] >= here.demand - FEASIBILITY).all(axis=1) | ~on
         carried = np.bincount(
             nodes.leaf[here.node], here.uplink_gb_per_s, minlength=room.uplinks.size
         )
-        if not (free.all() and (room.uplinks >= carried - SLACK).all()):
+        if not (free.all() and (room.uplinks >= carried - FEASIBILITY).all()):
             continue
         choice[job] = options.stay[job]
         if broken_rule(problem, Selection(choice, selection.nodes)) is not None:
@@ -111,13 +111,13 @@ def filled(
         return selection
     room = room_left(problem, selection)
     # What is left only shrinks: jobs that find no GPUs now find none later.
-    fits = fine & (candidates.gpus <= room.nodes[:, 0].sum() + SLACK)
+    fits = fine & (candidates.gpus <= room.nodes[:, 0].sum() + FEASIBILITY)
     if fits.any():
         rows, which = candidates.templates
         most = np.zeros(problem.nodes.classes)
         np.maximum.at(most, problem.nodes.node_class, room.nodes[:, 0])
         largest = rows.part_gpus[rows.part_start[:-1]]
-        fits &= (largest <= most[rows.node_class] + SLACK)[which]
+        fits &= (largest <= most[rows.node_class] + FEASIBILITY)[which]
     if not fits.any():
         return selection
     choice, spots = selection.choice.copy(), [*selection.nodes]
@@ -128,7 +128,7 @@ def filled(
     fine, waiting = fits, np.unique(candidates.job[fits])
     for job in waiting[np.argsort(-best[waiting], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
-        mine = mine[fine[mine] & (candidates.gpus[mine] <= room.nodes[:, 0].sum() + SLACK)]
+        mine = mine[fine[mine] & (candidates.gpus[mine] <= room.nodes[:, 0].sum() + FEASIBILITY)]
         for candidate in mine[np.argsort(-level.value[mine], kind="stable")].tolist():
             choice[job] = candidate
             if broken_rule(problem, Selection(choice, tuple(spots))) is None:

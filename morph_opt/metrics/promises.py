@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from formulations.objectives import SPEED_TOLERANCE
+from formulations.tolerances import SAME_SPEED
 from morph_opt.domain import Job, Trace
 from morph_opt.events.log import (
     Cancelled,
@@ -65,9 +65,7 @@ class PromiseCount:
                 self._known = False
             case Started() | Shared() if event.job in self._promised_s:
                 granted = self._promised_s[event.job] / event.iteration_s
-                self._missing[event.job] = (
-                    0.0 if granted >= 1.0 - SPEED_TOLERANCE else 1.0 - granted
-                )
+                self._missing[event.job] = 0.0 if granted >= 1.0 - SAME_SPEED else 1.0 - granted
                 self._known = False
             case Completed() | Cancelled() if event.job in self._promised_s:
                 del self._missing[event.job]

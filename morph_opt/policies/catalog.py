@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from formulations.objectives import fairness, las
+from formulations.parameters import SERVICE
 from morph_opt.decision.objective import Objective
 from morph_opt.documents.packaged import packaged_toml
 from morph_opt.perf.speed import SpeedModel
@@ -27,9 +27,9 @@ BaselineSpec = PolicySpec[Policy]
 
 _WORDS = {
     "limits": f"queues up to {' and '.join(f'{n:,g}' for n in QUEUE_LIMITS_GPU_S)} GPU-s",
-    "amortised": f"start-ups charged to {las.AMORTISE_S:g} s of service",
-    "owed": f"lags made up in {fairness.HORIZON_S:,g} s, "
-    f"start-ups charged to {fairness.AMORTISE_S:g} s",
+    "amortised": f"start-ups charged to {SERVICE.amortise_s:g} s of service",
+    "owed": f"lags made up in {SERVICE.horizon_s:,g} s, "
+    f"start-ups charged to {SERVICE.amortise_s:g} s",
     "guessed": f"jobs of about {math.exp(PRIOR_MEAN):,.0f} GPU-s before one has completed",
     "resets": f"shares solved again after {RESET_S:,g} s at least",
 }

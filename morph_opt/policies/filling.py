@@ -14,8 +14,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from formulations.round.check import check
-from formulations.round.decode import SLACK, place_parts, room_after_stays
+from formulations.round.decode import place_parts, room_after_stays
 from formulations.round.tables import NONE, RoundProblem, Selection
+from formulations.tolerances import FEASIBILITY
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
@@ -53,7 +54,7 @@ class Filling:
         self._open: list[bool] = nodes.open[holds.node].tolist()
         self._leaf: list[int] = nodes.leaf[holds.node].tolist()
         self._uplink: list[float] = holds.uplink_gb_per_s.tolist()
-        self._least = holds.demand - SLACK
+        self._least = holds.demand - FEASIBILITY
         # What runs fits together, but for jobs that share GPUs, until something comes to its nodes.
         self._changed = np.full(nodes.count, view.problem.shared.gang.size > 0).tolist()
         self._stay: list[int] = view.problem.options.stay.tolist()
@@ -92,7 +93,7 @@ class Filling:
             if self._uplink[row]:
                 leaf = self._leaf[row]
                 carried[leaf] = carried.get(leaf, 0.0) + self._uplink[row]
-        if any(share > room.uplinks[leaf] + SLACK for leaf, share in carried.items()):
+        if any(share > room.uplinks[leaf] + FEASIBILITY for leaf, share in carried.items()):
             return False
         for row in rows:
             room.nodes[self._node[row]] -= demand[row]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.objectives import SPEED_TOLERANCE, relative_speed
+from formulations.objectives import relative_speed
 from formulations.round.tables import RoundProblem, Selection
+from formulations.tolerances import SAME_SPEED
 
 
 def shortfall_of(problem: RoundProblem, selection: Selection) -> tuple[int, float]:
@@ -18,5 +19,5 @@ def shortfall_of(problem: RoundProblem, selection: Selection) -> tuple[int, floa
     granted = np.zeros(problem.jobs.count)
     granted[members.job[mine]] = relative_speed(problem)[mine]
     granted = granted[promised]
-    missing = np.where(granted >= 1.0 - SPEED_TOLERANCE, 0.0, 1.0 - granted)
+    missing = np.where(granted >= 1.0 - SAME_SPEED, 0.0, 1.0 - granted)
     return int((missing > 0).sum()), float(missing.sum())

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.shares.model import NEGLIGIBLE, fastest, slo_model, value_model
+from formulations.parameters import SHARES
+from formulations.shares.model import fastest, slo_model, value_model
 from formulations.shares.problem import (
     ShareProblem,
     equal_share_rates,
@@ -189,7 +190,7 @@ def cost(
 def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ...]:
     top = fastest(problem)
     infeasible = (floor > top) & (problem.pairs.count == 0)
-    asked = np.where(infeasible | (floor <= NEGLIGIBLE * top), 0.0, floor)
+    asked = np.where(infeasible | (floor <= SHARES.negligible * top), 0.0, floor)
     model = slo_model(problem, asked)
     rows = np.flatnonzero(asked > 0)
     outcome = make_solver(solver).solve(model.model, Limits(gap=0.0, time_s=600.0))

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations import columns
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
 from formulations.knapsack import (
@@ -20,10 +19,10 @@ from formulations.knapsack import (
     best_decision,
     find_items,
     least_additions,
-    tables,
 )
 from formulations.knapsack.placing import placed
 from formulations.objectives import guarantee
+from formulations.parameters import COLUMNS, KNAPSACK
 from formulations.round.check import check
 from formulations.round.rule_table import RULE_X
 from formulations.round.rules import with_floor, with_promises
@@ -109,18 +108,15 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_no_more_additions_are_estimated_than_the_tables_take(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_additions_are_estimated_than_the_tables_take(kind: str) -> None:
     """Or a round whose tables are small enough would be left without them."""
-    counted = 0
-    monkeypatch.setattr(columns, "STRETCH", 3)
+    counted, params = 0, replace(COLUMNS, stretch=3)
     for seed in range(40):
         draw = np.random.default_rng((seed, 49))
         problem = unpromised(random_round(draw, SIZES[kind]))
-        estimate = least_additions(problem, 10**9)
+        estimate = least_additions(problem, 10**9, params)
         # Whoever has seen enough of it has seen no more than there is.
-        assert min(estimate, 20) <= least_additions(problem, 20) <= estimate
+        assert min(estimate, 20) <= least_additions(problem, 20, params) <= estimate
         tables = Tables(find_items(problem, random_level(draw, problem)))
         assert estimate == 0 or tables.takes_more_than(estimate - 1), (kind, seed)
         counted += estimate > 0
@@ -298,17 +294,14 @@ def test_tables_that_are_too_large_are_known_before_sizes_are() -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_tables_are_the_same_size_by_size_as_with_all_sizes_at_once(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_are_the_same_size_by_size_as_with_all_sizes_at_once(kind: str) -> None:
     for seed in range(10):
         draw = np.random.default_rng((seed, 54))
         problem = unpromised(random_round(draw, SIZES[kind]))
         items = find_items(problem, random_level(draw, problem))
         at_once = Tables(items).table
-        with monkeypatch.context() as patch:
-            patch.setattr(tables, "FEW", 0)
-            np.testing.assert_allclose(Tables(items).table, at_once, rtol=1e-12)
+        by_size = Tables(items, replace(KNAPSACK, few_states=0)).table
+        np.testing.assert_allclose(by_size, at_once, rtol=1e-12)
 
 
 def test_twice_the_same_bit_by_bit() -> None:

@@ -12,6 +12,7 @@ from formulations.arrays import Floats
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.node_pattern import patterns
+from formulations.parameters import PatternParams
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision import pricing
@@ -156,15 +157,15 @@ def test_small_rounds_are_not_priced() -> None:
 
 def test_too_many_patterns_fall_back_to_naming_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     patterns.maximal_patterns.cache_clear()
-    monkeypatch.setattr(patterns, "PATTERN_LIMIT", 1)
+    monkeypatch.setattr(patterns, "PATTERNS", PatternParams(patterns=1))
     named = 0
     for seed in range(20):
         problem, level = case(seed)
         solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
-        monkeypatch.setattr(patterns, "PATTERN_LIMIT", 20_000)
+        monkeypatch.setattr(patterns, "PATTERNS", PatternParams())
         patterns.maximal_patterns.cache_clear()
         exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
-        monkeypatch.setattr(patterns, "PATTERN_LIMIT", 1)
+        monkeypatch.setattr(patterns, "PATTERNS", PatternParams(patterns=1))
         patterns.maximal_patterns.cache_clear()
         assert solved.selection is not None
         assert exact.selection is not None

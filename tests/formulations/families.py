@@ -17,7 +17,7 @@ import numpy as np
 
 from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel, cut_distinct, forbid
-from formulations.node_pattern.cells import KIND_LIMIT
+from formulations.parameters import PATTERNS
 from formulations.round.tables import NONE, Level, RoundProblem, Scope
 from morph_opt.decision.ranked import with_guarantees
 from tests.formulations.worlds.packed_families import PACKED_PAIRS
@@ -157,7 +157,7 @@ _FOURS = [Candidate(0, (4,)), Candidate(1, (4,))]
 _LEAVING = [Hold(1, 0, 2), Hold(2, 0, 4)]
 _CPUS = [Candidate(0, (1,), side=(6.0, 0.0, 0.0)), Candidate(1, (1,), side=(6.0, 0.0, 0.0))]
 _MANY_KINDS = [
-    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(KIND_LIMIT + 1)
+    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(PATTERNS.kinds + 1)
 ]
 _IN_A_LEAF = [Candidate(0, (4, 4), scope=Scope.LEAF)]
 _ACROSS = [Candidate(0, (2, 2), scope=Scope.POD, strict=True), Candidate(1, (4,))]

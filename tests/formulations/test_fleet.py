@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import linprog
 
 from formulations.fleet import (
-    TOLERANCE,
     FleetAnswer,
     FleetError,
     FleetProblem,
@@ -22,6 +21,7 @@ from formulations.fleet import (
     pairs_of,
 )
 from formulations.lp import to_lp
+from formulations.tolerances import SOLVED
 from tests.formulations.worlds.solving import solve_model
 
 GOLDEN = Path(__file__).parent / "golden_fleet.lp"
@@ -200,23 +200,23 @@ def test_a_solver_s_last_digits_break_no_rule() -> None:
     assert x is not None
     good = decode(problem, x)
     for sign in (-1.0, 1.0):
-        near = 1.0 + 0.3 * sign * TOLERANCE
+        near = 1.0 + 0.3 * sign * SOLVED
         check(problem, replace(good, done=near * good.done))
         check(problem, replace(good, flow=near * good.flow))
         check(small(budget=near * problem.cost(good.nodes)), good)
-        far = 1.0 + 3.0 * sign * TOLERANCE
+        far = 1.0 + 3.0 * sign * SOLVED
         with pytest.raises(FleetError, match="served"):
             check(problem, replace(good, done=far * good.done))
         with pytest.raises(FleetError, match="spread"):
             check(problem, replace(good, flow=far * good.flow))
     with pytest.raises(FleetError, match="budget"):
-        check(small(budget=(1.0 - 3.0 * TOLERANCE) * problem.cost(good.nodes)), good)
+        check(small(budget=(1.0 - 3.0 * SOLVED) * problem.cost(good.nodes)), good)
 
 
 def test_a_bin_holds_what_its_gpus_have_and_no_second_more() -> None:
     """200 units of 20 GPU-s each are all of four GPUs for 1000 s."""
     own = {"scenario": ints(0), "group": ints(0), "bin": ints(0), "jobs": ints(4)}
-    for more, fits in ((1.0 + 0.3 * TOLERANCE, True), (1.0 + 3.0 * TOLERANCE, False)):
+    for more, fits in ((1.0 + 0.3 * SOLVED, True), (1.0 + 3.0 * SOLVED, False)):
         problem = small(**own, work=floats(200.0 * more))
         at_once = flows_of(problem)[:, 3] == 0
         on_first = problem.config_type[pairs_of(problem)[1]] == 0

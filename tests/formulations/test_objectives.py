@@ -15,12 +15,12 @@ from formulations.objectives import (
     guarantee,
     kept,
     las,
-    lookahead,
     makespan,
     relative_speed,
 )
 from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
+from formulations.parameters import LOOKAHEAD, WORK, RatioParams
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, SavedTime, Throughput
 from tests.formulations.worlds.random_rounds import random_round
@@ -169,17 +169,15 @@ def test_lookahead_by_hand() -> None:
     np.testing.assert_allclose(level.value, [120.0, 120.0])
 
 
-def test_of_many_instants_to_begin_at_the_first_and_the_last_are_looked_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_instants_to_begin_at_the_first_and_the_last_are_looked_at() -> None:
     """Who waits may begin after 120, 600, 1,800 or 4,200 s, where jobs end in the fluid schedule.
 
     Job 2 does best in the middle, for 6,600; after 120 s it ends at 2,520 and pays Lam(2,520) less
     Lam(120), 4,920 - 360: 7,080. The others begin after 120 s for as much as at any other time.
     """
     every = saved_s(waiting(3), 2.0)
-    monkeypatch.setattr(lookahead, "MOST_WAITS", 2)
-    assert (saved_s(waiting(3), 2.0) - every).tolist() == [0.0, 0.0, 480.0]
+    params = replace(LOOKAHEAD, most_waits=2)
+    assert (saved_s(waiting(3), 2.0, params) - every).tolist() == [0.0, 0.0, 480.0]
 
 
 def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
@@ -291,7 +289,7 @@ def test_makespan_weighs_rates_by_the_least_work() -> None:
     (level,) = makespan.levels(base())
     rates = [430**0.9 / 460, 430**0.9 / 160, 420**0.9 / 220, 420**0.9 / 420]
     np.testing.assert_allclose(level.value, rates, rtol=1e-12)
-    (level,) = makespan.levels(base(), power=0.0)
+    (level,) = makespan.levels(base(), replace(WORK, power=0.0))
     np.testing.assert_allclose(level.value, [1 / 460, 1 / 160, 1 / 220, 1 / 420])
 
 
@@ -358,7 +356,7 @@ def test_owed_shares_by_hand() -> None:
 def test_finish_time_ratios_by_hand() -> None:
     """Fair ends are after 70 + 30 and after 190 + 60 s."""
     data = FairFinish(np.asarray([70.0, 190.0]), np.asarray([190.0, 30.0]))
-    (level,) = ratio_levels(base(), data, power=2.0, restart_weight=1.0)
+    (level,) = ratio_levels(base(), data, RatioParams(power=2.0, restart_weight=1.0))
     # Job 0: (190 + 30 + 200) / 100 = 4.2, and 4.8 a round later. Job 1, which would lose 40 s of a
     # start-up too: (30 + 20 + 200) / 250 = 1, and 1.4. In units of 4.8, over rounds of 60 s:
     cost = np.asarray([4.8**3 - 4.2**3, 3.0 * (1.4**3 - 1.0**3)]) / 4.8**3 / 60.0

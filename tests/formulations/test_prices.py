@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations import columns
 from formulations.check_bound import BoundError, check_bound
 from formulations.columns import at_choice
 from formulations.node_pattern.cells import find_cells, find_kinds
-from formulations.prices import Prices, Relaxation, choose_prices, placing, price_bound, shared_rows
+from formulations.parameters import COLUMNS, PLACING, PlacingParams
+from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
 from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
 from formulations.prices.placing import Placing
 from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
+from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
 from tests.campaigns import blocks
@@ -263,10 +264,10 @@ def test_a_row_that_is_to_be_free_has_no_price_whatever_the_search_begins_with()
         assert choose_prices(relaxation, start).prices[free] > 0
 
 
-def filled(problem: RoundProblem, *worth: float) -> list[int]:
+def filled(problem: RoundProblem, *worth: float, params: PlacingParams = PLACING) -> list[int]:
     """What jobs get of what those that go on leave, when nothing else was given to any."""
     relaxation = Relaxation(problem, Level("worth", "points", np.asarray(worth)))
-    placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)), params)
     choice: list[int] = placing.placed(problem.options.stay).choice.tolist()
     return choice
 
@@ -285,15 +286,13 @@ def test_what_is_left_is_used_where_side_resources_run_out() -> None:
     assert filled(tiny([4], starts, side=(10.0, 9.0, 9.0)), 2.0, 1.0) == [0, -1]
 
 
-def test_moves_without_room_do_not_stand_in_the_way_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_moves_without_room_do_not_stand_in_the_way_of_others() -> None:
     # A GPU is free on each of four nodes: jobs 4 and 5, which are worth most, find no room.
     starts = [Candidate(4, (2,)), Candidate(5, (2,)), Candidate(6, (1,))]
     problem = tiny([4] * 4, starts, holds=[Hold(node, node, 3) for node in range(4)])
     for moves in (4_000, 1):
-        monkeypatch.setattr(placing, "MOVES", moves)
-        assert filled(problem, 20.0, 19.0, 1.0, *[30.0] * 4)[4:] == [-1, -1, 2]
+        params = replace(PLACING, moves=moves)
+        assert filled(problem, 20.0, 19.0, 1.0, *[30.0] * 4, params=params)[4:] == [-1, -1, 2]
 
 
 def test_what_is_left_is_used_within_the_rules() -> None:
@@ -316,15 +315,13 @@ def test_a_job_that_moves_leaves_room_for_the_next_pass() -> None:
 
 
 @pytest.mark.parametrize(("tries", "option"), [(1, -1), (2, 1)])
-def test_a_job_without_room_tries_so_many_options(
-    tries: int, option: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_without_room_tries_so_many_options(tries: int, option: int) -> None:
     # Of four GPUs two are held: what is worth most has no room, the next best has.
-    monkeypatch.setattr(placing, "NEXT_BEST", tries)
     starts = [Candidate(0, (4,)), Candidate(0, (2,))]
     problem = tiny([4], starts, holds=[Hold(1, 0, 2)])
     relaxation = Relaxation(problem, Level("worth", "points", np.asarray([9.0, 1.0, 1.0])))
-    made = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+    rounding = Rounding(relaxation, choose_prices(relaxation))
+    made = Placing(problem, rounding, replace(PLACING, next_best=tries))
     assert made._put(1, 2)
     made._next_best(0, -1)
     assert made.option[0] == option
@@ -359,18 +356,15 @@ def test_a_job_that_has_moved_does_not_make_room_by_moving_to_less() -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_who_is_not_tried_would_have_found_no_nodes(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_not_tried_would_have_found_no_nodes(kind: str) -> None:
     """Where more may be tried than are, starts without nodes are sorted out beforehand."""
-    monkeypatch.setattr(placing, "STRETCH", 3)
     refused = 0
     for seed in range(20):
         draw = np.random.default_rng((seed, 61))
         problem = random_round(draw, SIZES[kind])
         relaxation = Relaxation(problem, random_level(draw, problem))
         rounding = Rounding(relaxation, choose_prices(relaxation))
-        every = Placing(problem, rounding)
+        every = Placing(problem, rounding, replace(PLACING, sifted=3))
         every.placed(rounding.repaired(rounding.rounded()))
         option = np.flatnonzero(possible_options(problem)[0][: problem.candidates.count])
         owner = problem.candidates.job[option]
@@ -386,15 +380,15 @@ def test_who_is_not_tried_would_have_found_no_nodes(
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str,
 ) -> None:
-    monkeypatch.setattr(placing, "MOVES", 2)
     tried = 0
     for seed in range(20):
         draw = np.random.default_rng((seed, 63))
         problem = random_round(draw, SIZES[kind])
         relaxation = Relaxation(problem, random_level(draw, problem))
-        made = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+        rounding = Rounding(relaxation, choose_prices(relaxation))
+        made = Placing(problem, rounding, replace(PLACING, moves=2))
         for one in np.unique(problem.candidates.job)[::2].tolist():
             made._next_best(one, -1)
         own = at_choice(made._gpus, made.option)
@@ -419,9 +413,7 @@ def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
 
 
 @pytest.mark.parametrize("kind", ["gpus", "side", "places", "everything"])
-def test_jobs_that_are_alike_choose_as_if_each_were_asked(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_are_alike_choose_as_if_each_were_asked(kind: str) -> None:
     for seed in range(20):
         draw = np.random.default_rng((seed, 65))
         problem = random_round(draw, SIZES[kind])
@@ -429,9 +421,9 @@ def test_jobs_that_are_alike_choose_as_if_each_were_asked(
         price = 0.3 * np.abs(level.value).max(initial=0.0) * draw.random()
         found = []
         for fewer in (1, 1_000):
-            monkeypatch.setattr(columns, "FEWER", fewer)
-            sizes = Relaxation(problem, level).sizes
-            assert sizes is not None
+            fine, idle = possible_options(problem)
+            gpus, params = Relaxation(problem, level).gpus_open, replace(COLUMNS, fewer=fewer)
+            sizes = Sizes(problem, level.value, fine, idle, gpus, params=params)
             assert (sizes._like is not None) == (fewer == 1)
             found.append(sizes.of_starts(price * np.arange(sizes.kind.size)))
         for together, alone in zip(*found, strict=True):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import BoundError, check_bound
-from formulations.node_pattern.cells import KIND_LIMIT, find_kinds
+from formulations.node_pattern.cells import find_kinds
+from formulations.parameters import PATTERNS, PRICE_SEARCH
 from formulations.prices import Relaxation, choose_prices
 from formulations.prices.bound import evaluated, rounded_up
 from formulations.prices.placing import decided_by_prices
@@ -43,9 +44,8 @@ def searched(problem: RoundProblem, level: Level) -> tuple[float, float, float]:
     relaxation = Relaxation(problem, level)
     chosen = choose_prices(relaxation)
     slots = SlotRelaxation(problem, level)
-    found = choose_prices(
-        slots, slots.start(chosen.prices), free=slots.counted, radius=0.3, grows=2.0
-    )
+    params = replace(PRICE_SEARCH, radius=0.3, grows=2.0)
+    found = choose_prices(slots, slots.start(chosen.prices), free=slots.counted, params=params)
     before = found.evaluation.bound
     assert slots.share_out(found.prices) == (slots.at(found.prices).bound < before)
     found = choose_prices(slots, found.prices, free=slots.counted)
@@ -119,7 +119,7 @@ def test_a_gang_pays_most_where_most_could_start_in_its_place() -> None:
 
 def test_threads_are_told_apart_where_memory_would_make_too_many_kinds() -> None:
     # A node has threads for two jobs of 2 GPUs and a half; all nodes together for five.
-    jobs = range(KIND_LIMIT + 1)
+    jobs = range(PATTERNS.kinds + 1)
     ask = [Candidate(job, (2,), side=(3.0, 1.0 + job / 10, 0.0)) for job in jobs]
     problem = tiny([8, 8], ask, side=(15.0, 9.0, 9.0))
     kinds = find_kinds(problem)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from formulations.arrays import Floats
 from formulations.node_pattern.patterns import TooManyPatternsError
+from formulations.parameters import PRICE_SEARCH
 from formulations.prices import choose_prices
 from formulations.prices.choose import Chosen, LinearProgram
 from formulations.prices.slots import SlotRelaxation
@@ -36,13 +39,12 @@ def slots_priced(
         return None
     if slots.kinds > MOST_SLOTS:
         return None
-    start, close = slots.start(chosen.prices), SLOTS_CLOSE * gap
+    params = replace(PRICE_SEARCH, evaluations=SLOT_EVALUATIONS, close=SLOTS_CLOSE * gap, grows=2.0)
 
     def searched(start: Floats, radius: float) -> Chosen:
-        most, no_price = SLOT_EVALUATIONS, slots.counted
-        return choose_prices(slots, start, most, lp, no_price, radius, close, grows=2.0)
+        return choose_prices(slots, start, lp, slots.counted, replace(params, radius=radius))
 
-    found = searched(start, 0.3)
+    found = searched(slots.start(chosen.prices), 0.3)
     if slots.share_out(found.prices):
         found = searched(found.prices, 0.05)
     return slots, found

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from formulations.objectives.fairness import POWER, RESTART_WEIGHT, FairFinish, ratio_levels
+from formulations.objectives.fairness import FairFinish, ratio_levels
+from formulations.parameters import RATIOS, RatioParams
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import InputError, RoundState
@@ -30,7 +31,7 @@ class EqualiseRatios(Objective[FairFinish]):
     entity_weights
         Weight of a tenant by name, for the hierarchical policies; 1 where not given.
     power, restart_weight
-        See `formulations.objectives.fairness`.
+        See `formulations.parameters.RatioParams`.
     """
 
     def __init__(
@@ -39,15 +40,14 @@ class EqualiseRatios(Objective[FairFinish]):
         policy: str,
         entity_weights: Mapping[str, float] | None = None,
         *,
-        power: float = POWER,
-        restart_weight: float = RESTART_WEIGHT,
+        power: float = RATIOS.power,
+        restart_weight: float = RATIOS.restart_weight,
     ) -> None:
         if power < 0 or restart_weight < 1:
             raise InputError("power must be at least 0, restart_weight at least 1", field=policy)
         self.name = policy
         self.book = ShareBook(belief, PROMISED.get(policy, policy), entity_weights)
-        self._power = power
-        self._restart_weight = restart_weight
+        self._params = RatioParams(power, restart_weight)
 
     def observe(self, state: RoundState) -> FairFinish:
         """When each job would be complete if it had been, and were, served fairly."""
@@ -57,4 +57,4 @@ class EqualiseRatios(Objective[FairFinish]):
 
     def levels(self, problem: RoundProblem, data: FairFinish) -> tuple[Level, ...]:
         """The level ``ratio``."""
-        return ratio_levels(problem, data, self._power, self._restart_weight)
+        return ratio_levels(problem, data, self._params)

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 from formulations.columns import (
-    FEWER,
-    LARGEST_KNOWN,
-    MOST_KNOWN,
     alike_columns,
     at_rows,
     by_content,
@@ -16,6 +13,7 @@ from formulations.columns import (
     gathered,
     of_rows,
 )
+from formulations.parameters import COLUMNS
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -43,12 +41,12 @@ def test_many_wide_columns_do_not_overflow() -> None:
 def test_columns_that_are_alike_are_one_where_that_makes_them_few(seed: int) -> None:
     draw = np.random.default_rng((seed, 71))
     few = draw.choice([-np.inf, 0.0, 0.5, 1e300], (int(draw.integers(1, 9)), 3))
-    table = few[:, draw.integers(0, 3, FEWER * 3)]
+    table = few[:, draw.integers(0, 3, COLUMNS.fewer * 3)]
     distinct, at = alike_columns(table)
     assert at is not None
     np.testing.assert_array_equal(distinct[:, at], table)
     assert distinct.shape[1] == np.unique(table, axis=1).shape[1]
-    apart = draw.permutation(FEWER * 3).astype(np.float64)[None, :]
+    apart = draw.permutation(COLUMNS.fewer * 3).astype(np.float64)[None, :]
     assert alike_columns(apart) == (apart, None)
     whole, none = alike_columns(np.zeros((2, 0)))
     assert whole.shape == (2, 0)
@@ -102,10 +100,10 @@ def test_answers_are_remembered_by_what_is_in_the_arrays() -> None:
     shape_of(np.zeros(6))
     shape_of(np.zeros(6, dtype=np.int64))
     assert len(asked) == 5
-    for number in range(MOST_KNOWN):
+    for number in range(COLUMNS.most_known):
         shape_of(np.full(1, number))
     shape_of(one)  # the oldest are forgotten
-    assert len(asked) == 6 + MOST_KNOWN
+    assert len(asked) == 6 + COLUMNS.most_known
     for _ in range(2):
-        shape_of(np.zeros(LARGEST_KNOWN // 8 + 1))
-    assert len(asked) == 8 + MOST_KNOWN
+        shape_of(np.zeros(COLUMNS.largest_known // 8 + 1))
+    assert len(asked) == 8 + COLUMNS.most_known

@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import linprog
 
 from formulations.linear_model import LinearModel, ModelBuilder
-from formulations.scaling import SMALL, WIDEST, lagrangian_bound, scaled
+from formulations.parameters import SCALING
+from formulations.scaling import lagrangian_bound, scaled
 
 
 def model(seed: int, spread: float) -> LinearModel:
@@ -55,8 +56,8 @@ def test_scaling_is_exact_and_brings_everything_to_size(seed: int, spread: float
     assert m.objective(x) * small.objective == pytest.approx(small.model.objective(z), rel=1e-14)
     assert m.matrix() @ x * small.row == pytest.approx(small.model.matrix() @ z, rel=1e-14)
     entries = np.abs(small.model.matrix().toarray()).max(axis=1)
-    assert (np.maximum(entries, small.model.row_upper) >= SMALL / 2).all()
-    assert (entries <= WIDEST * 2).all()
+    assert (np.maximum(entries, small.model.row_upper) >= SCALING.small / 2).all()
+    assert (entries <= SCALING.widest * 2).all()
 
 
 @pytest.mark.parametrize("spread", [0.0, 6.0, 12.0])

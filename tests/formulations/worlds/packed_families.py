@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel
-from formulations.node_pattern.cells import KIND_LIMIT
+from formulations.parameters import PATTERNS
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import Level, RoundProblem
 from tests.formulations.worlds.pairs import Pair, Wanted
@@ -90,7 +90,7 @@ _LEAVES: dict[str, Any] = {
 }
 _WIDE, _NARROW = {**_LEAVES, "uplink": [5.0, 5.0]}, {**_LEAVES, "uplink": [4.0, 4.0]}
 _THREADS = [
-    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(1, KIND_LIMIT + 2)
+    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(1, PATTERNS.kinds + 2)
 ]
 _FULL: dict[str, Any] = {"holds": [Hold(0, 0, 1, (4.0, 0.0, 0.0))], "side": (10.0, 0.0, 0.0)}
 
