@@ -303,15 +303,15 @@ plan nodes --slo avg?jct_s<=9 --trace {place}/folder | it is a folder
 plan nodes --slo avg?jct_s<=9 --trace naive --on locl:3 | (did you mean 'local'?)
 plan nodes --slo avg?jct_s<=nan --trace naive | needs a finite target, got nan
 plan nodes --slo avg?jct_s<=9 --at-load nan | --at-load: must be a number from 0.01
-plan nodes --slo avg?jct_s<=9 --trace naive --options=--gapp?0.1 | did you mean '--gap'?
+plan nodes --slo avg?jct_s<=9 --trace naive --gapp 0.1 | did you mean '--gap'?
 plan nodes --slo avg?jct_s<=9 --trace naive --out {place}/own.csv | is a file, not a folder
 plan nodes --slo | --slo: expected one argument
 plan fleet --slo avg?jct_s<=9 --types V1000 --prices V1000=3 | --types: unknown GPU type 'V1000'
 plan fleet --slo avg?jct_s<=9 --types V100 --prices V100 | must look like NAME=NUMBER
 plan growth --slo avg?jct_s<=9 --loads 1,x | did you mean '--load'?
 plan compare --a --policy?fifo --b --policyy?srtf | did you mean '--policy'?
-plan eta --state {state} --options --policy?fifo | --state: has rules: policy 'fifo' does not know
-plan compare --a fifo --b srtf | --a/--b: must be options, like '--policy srtf', got 'fifo'
+plan eta --state {state} --policy fifo | --state: has rules: policy 'fifo' does not know
+plan compare --a fifo --b srtf | --a: must be options, like '--policy srtf', got 'fifo'
 plan eta --from slrum:a,b | (did you mean 'slurm'?)
 plan eta --state {place}/folder | must be a file, it is a folder
 plan eta --state {state} --job nobody | the state has no job 'nobody'

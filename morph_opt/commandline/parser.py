@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -87,8 +87,8 @@ class LineParser(argparse.ArgumentParser):
         self.conditions: dict[str, tuple[Condition, ...]] = {}
         self.rare: set[argparse.Action] = set()
         self.chosen: LineParser | None = None
-        self.quoted: tuple[str, Callable[[], Iterable[str]]] | None = None
-        """An option that takes options of another command in quotes, and what gives their names."""
+        self.hints: dict[str, str] = {}
+        """What to do instead, by option that is unknown here and known elsewhere."""
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
         """As of argparse; what follows the command is left to the command's own parser."""
@@ -180,11 +180,9 @@ class LineParser(argparse.ArgumentParser):
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
         )
-        if self.quoted is not None:
-            option, names = self.quoted
-            text = " ".join(rest)
-            if rest[0].partition("=")[0] in names():
-                near = f"""; give it as {option} "{text}\""""
+        hint = self.hints.get(rest[0].partition("=")[0])
+        if hint is not None:
+            near = f"; {hint}"
         subject = next((option for option in SUBJECTS if option in known), None)
         if subject is not None and all(word[:1] != "-" for word in rest):
             near = f" (did you mean '{subject} {rest[0]}'?)"

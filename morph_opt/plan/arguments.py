@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, Number
@@ -10,18 +10,29 @@ from morph_opt.commandline.options import add_options
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
+from morph_opt.domain.options import asked
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.plan.defaults import EXPLORATION, MIXES
-from morph_opt.replay.arguments import CLUSTER_SIZES, WATCHING
-from morph_opt.replay.arguments import make_parser as replay_parser
-from morph_opt.replay.scenario import Scheduler
+from morph_opt.replay.arguments import add_prices, require_failures
+from morph_opt.replay.scenario import Failures, Scheduler, Workload
+from morph_opt.traces.options import LOG_OPTIONS, LogOptions
 
 SHARE = Range(0.0, 1.0, above=True)
-MANY = whole(1, 100_000)
+COUNT = whole(1, 100_000)
+
+# Options of a replay that questions take, by subject; seeds are those of the workloads.
+JOBS = tuple(name for name in asked(Workload) if name not in ("trace", "seed", "state"))
+DECIDING = tuple(name for name in asked(Scheduler) if name != "seed")
+FAILURES = tuple(name for name in asked(Failures) if name != "seed")
+OF_ETA = tuple(name for name in asked(ReplayConfig) if name not in ("until_s", "checkpoint_s"))
+"""Rules of the engine that have an effect where nodes never fail and jobs run to their end."""
+
+_SHOWN = ("--policy", "--objective", "--interval", "--restart-s")
+"""Options of a replay that the short help of a question lists."""
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser, with one sub-command per question."""
     parser = LineParser(
         prog="python -m morph_opt.plan",
         description="Capacity planning: questions answered by bounds and replays, with evidence.",
@@ -32,14 +43,45 @@ def make_parser() -> LineParser:
 
     def add(name: str, text: str) -> LineParser:
         made: LineParser = commands.add_parser(name, help=text)
+        made.hints = {"--options": "give the options that it held directly, without it"}
         return made
 
-    one = add("nodes", "how many equal nodes keep an SLO?")
-    _common(one, cluster=False)
+    _nodes(add("nodes", "how many equal nodes keep an SLO?"))
+    _fleet(add("fleet", "which mix of nodes keeps an SLO, at what price?"))
+    one = add("remove", "which nodes can go?")
+    _workloads(one)
+    _statement(one)
+    _deciding(one)
+    one = add("worth", "what is one more node of each class worth?")
+    _workloads(one)
+    _metric(one, 10)
+    one.add_argument(
+        "--price-every",
+        dest="every",
+        type=COUNT,
+        default=20,
+        metavar="N",
+        help="price every N-th round (20)",
+    )
+    _deciding(one)
+    one = add("growth", "at which load does the fleet break?")
+    _workloads(one)
+    _statement(one, exploration=False)
+    one.add_argument(
+        "--load", required=True, metavar="FROM:TO:STEP", help="load factors, like 1.0:2.0:0.1"
+    )
+    _deciding(one)
+    _compare(add("compare", "what is a change worth: of policy, objective, rules?"))
+    _eta(add("eta", "when does a job start and end?"))
+    return parser
+
+
+def _nodes(one: LineParser) -> None:
+    _workloads(one, cluster=False)
     _statement(one)
     one.add_argument("--node-type", metavar="GPU", help="GPU type of the nodes (A800-80GB)")
     one.add_argument(
-        "--gpus-per-node", type=whole(1, MOST_GPUS_PER_NODE), metavar="N", help="GPUs of a node (8)"
+        "--gpus-per-node", type=whole(1, MOST_GPUS_PER_NODE), metavar="N", help="GPUs per node (8)"
     )
     one.add_argument(
         "--max-nodes",
@@ -47,134 +89,179 @@ def make_parser() -> LineParser:
         type=whole(1, MOST_NODES),
         default=64,
         metavar="N",
-        help="largest size that is tried (%(default)s)",
+        help="largest number of nodes that is tried (%(default)s)",
     )
-    one = add("fleet", "which mix of nodes keeps an SLO, at what price?")
-    _common(one, cluster=False)
+    _deciding(one)
+
+
+def _fleet(one: LineParser) -> None:
+    _workloads(one, cluster=False)
     _statement(one)
     one.add_argument("--types", required=True, metavar="GPU,GPU", help="GPU types of the nodes")
     one.add_argument(
         "--prices",
+        dest="type_prices",
         required=True,
         metavar="GPU=USD,...|FILE.toml",
-        help="dollars per hour of a GPU of each type",
+        help="dollars per GPU-hour of each type",
     )
-    one.add_argument("--budget", metavar="USD/h", help="dollars per hour (default: none)")
+    one.add_argument("--budget", metavar="USD/h", help="largest price per hour (default: none)")
     one.add_argument(
         "--delay-s",
         type=Number(Range(60.0, 1e9)),
         metavar="S",
-        help="in time for the MILP (default: of the SLO, or 4 h)",
+        help="time for the work in the MILP, in seconds (that of the SLO, or 4 h)",
     )
     one.add_argument(
-        "--max-nodes", dest="most", type=whole(1, 1000), default=16, metavar="N", help="per type"
+        "--max-nodes",
+        dest="most",
+        type=whole(1, 1000),
+        default=16,
+        metavar="N",
+        help="largest number of nodes per type (%(default)s)",
     )
     one.add_argument(
         "--mixes",
         type=whole(1, 1000),
         default=MIXES,
         metavar="N",
-        help="mixes that are tried (%(default)s)",
+        help="number of mixes that are tried (%(default)s)",
     )
-    one = add("remove", "which nodes can go?")
-    _common(one)
-    _statement(one)
-    _comparisons(add)
-    return parser
+    _deciding(one)
 
 
-def _comparisons(add: Callable[[str, str], LineParser]) -> None:
-    """Questions that compare, forecast or price what is given."""
-    one = add("worth", "what is one more node of each class worth?")
-    _common(one)
-    _metric(one, 10)
-    one.add_argument(
-        "--price-every", dest="every", type=MANY, default=20, metavar="N", help="rounds (20)"
-    )
-    one = add("growth", "at which load does the fleet break?")
-    _common(one)
-    _statement(one, exploration=False)
-    one.add_argument("--load", required=True, metavar="FROM:TO:STEP", help="1.0:2.0:0.1")
-    one = add("compare", "what is a change worth: of policy, objective, rules?")
-    _common(one)
+def _compare(one: LineParser) -> None:
+    _workloads(one)
     _metric(one, 30)
-    one.add_argument("--a", required=True, metavar="OPTIONS", help="of morph_opt.replay, quoted")
-    one.add_argument("--b", required=True, action="append", metavar="OPTIONS", help="repeat")
     one.add_argument(
-        "--no-noise", dest="noise", action="store_false", help="no further seeds of the solver"
+        "--a", required=True, metavar="OPTIONS", help="options of one variant, in quotes"
     )
-    one = add("eta", "when does a job start and end?")
-    _scheduler(one)
-    _output(one, on=False)
+    one.add_argument(
+        "--b",
+        required=True,
+        action="append",
+        metavar="OPTIONS",
+        help="options of a variant that is compared with --a, in quotes; may be repeated",
+    )
+    one.add_argument(
+        "--no-noise",
+        dest="noise",
+        action="store_false",
+        help="do not measure what other seeds of the solver change",
+    )
+    one.epilog = (
+        "--a and --b take what python -m morph_opt.replay --help-all lists about who decides, "
+        "the engine and failures of nodes, like '--policy srtf --restart-s 60'."
+    )
+    one.hints |= dict.fromkeys(
+        _names(variant_parser()),
+        "give it in the quotes of --a or --b (one option alone: --b=--packing)",
+    )
+    own = _names(one)
+    _reading(one)
+    one.abridge(*own)
+
+
+def _eta(one: LineParser) -> None:
     begin = one.add_mutually_exclusive_group(required=True)
-    begin.add_argument("--state", metavar="FILE", help="as morph_opt.round reads it")
+    begin.add_argument(
+        "--state", metavar="FILE", help="snapshot, as python -m morph_opt.round reads it"
+    )
     begin.add_argument(
         "--from",
         dest="live",
         metavar="SOURCE:FILES",
-        help="what Slurm or Kueue answers now, as morph_opt.round reads it",
+        help="answers of Slurm or Kueue, as python -m morph_opt.round reads them",
     )
-    one.add_argument("--history", metavar="TRACE|FORMAT:PATH", help="what arrives is drawn from it")
     one.add_argument(
-        "--job", dest="jobs", action="append", metavar="NAME", help="repeat (default: all)"
+        "--history", metavar="TRACE|FORMAT:PATH", help="draw jobs that arrive from it (none arrive)"
+    )
+    one.add_argument(
+        "--job",
+        dest="jobs",
+        action="append",
+        metavar="NAME",
+        help="job to forecast; may be repeated (default: all)",
     )
     one.add_argument(
         "--continuations",
         type=whole(5, 10_000),
         default=50,
         metavar="N",
-        help="futures that are drawn (%(default)s)",
+        help="number of futures that are drawn (%(default)s)",
     )
-    one.add_argument("--seed", type=Number(SEEDS), default=0, help="of the first draw")
+    one.add_argument("--seed", type=Number(SEEDS), default=0, help="seed of the first future (0)")
+    _output(one, on=False)
+    own = _names(one)
+    add_options(one.add_argument_group("jobs of a log (--history FORMAT:PATH)"), LogOptions)
+    for setting in asked(LogOptions).values():
+        one.only_with(setting.flag, "--history")
+    deciding = one.add_argument_group("who decides, and rules of the engine")
+    add_options(deciding, Scheduler, DECIDING)
+    add_options(deciding, ReplayConfig, OF_ETA)
+    one.abridge(*own, *_SHOWN)
 
 
-SHORT: dict[type, tuple[str, ...]] = {
-    Scheduler: ("policy", "objective"),
-    ReplayConfig: ("interval_s", "restart_s"),
-}
-"""Options of a replay that a question has itself, by subject."""
+def variant_parser() -> LineParser:
+    """Build the parser of what ``--a`` and ``--b`` hold: all that variants may differ in."""
+    parser = LineParser(prog="python -m morph_opt.plan compare", add_help=False)
+    add_options(parser, Scheduler, DECIDING)
+    add_options(parser, ReplayConfig)
+    add_options(parser, Failures, FAILURES)
+    require_failures(parser)
+    shared = ["--trace", "--cluster", "--prices", *(asked(Workload)[name].flag for name in JOBS)]
+    parser.hints = dict.fromkeys(shared, "it is the same for all variants: give it outside quotes")
+    return parser
 
 
-FIXED = {
-    *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
-    *("out", "resume", "allow_code", "json"),
-    *WATCHING,
-    *(name[2:].replace("-", "_") for name in CLUSTER_SIZES),
-}
-"""Options of a replay that no question takes among its others."""
+def _names(parser: LineParser) -> list[str]:
+    return [name for action in parser._actions for name in action.option_strings]
 
 
-def _quoted() -> list[str]:
-    """Options of a replay that ``--options`` takes."""
-    return [
-        option
-        for action in replay_parser()._actions
-        for option in action.option_strings
-        if option.startswith("--") and action.dest not in FIXED
-    ]
-
-
-def _scheduler(one: LineParser) -> None:
-    for subject, names in SHORT.items():
-        add_options(one, subject, names)
-    one.add_argument("--options", metavar="OPTIONS", help="more, of morph_opt.replay, quoted")
-    one.quoted = ("--options", _quoted)
-
-
-def _common(one: LineParser, *, cluster: bool = True) -> None:
+def _workloads(one: LineParser, *, cluster: bool = True) -> None:
+    """Add where jobs come from and where they run."""
     from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
 
-    one.add_argument("--trace", default="base", metavar="TRACE", help="default base")
+    one.add_argument(
+        "--trace", default="base", metavar="TRACE", help="where jobs come from (%(default)s)"
+    )
     if cluster:
         one.add_argument(
             "--cluster",
+            default=argparse.SUPPRESS,
             metavar="SPEC.toml|8x8:A800-80GB",
-            help="today's nodes (those of the trace)",
+            help="nodes of today (those of the trace)",
         )
-    _scheduler(one)
-    one.add_argument("--blocks", choices=(WEEKS, DAYS), help="drawn from a history")
-    one.add_argument("--at-load", type=Number(LOADS), default=1.0, metavar="F", help="x1")
+    one.add_argument(
+        "--blocks",
+        choices=(WEEKS, DAYS),
+        help="draw whole weeks or days from the trace (as its length allows)",
+    )
+    one.add_argument(
+        "--at-load", type=Number(LOADS), default=1.0, metavar="F", help="load factor (1)"
+    )
     _output(one)
+
+
+def _deciding(one: LineParser) -> None:
+    """Add everything else that a replay can be told; the short help lists the usual ones."""
+    own = _names(one)
+    _reading(one)
+    deciding = one.add_argument_group("who decides, rules of the engine, and failures of nodes")
+    add_options(deciding, Scheduler, DECIDING)
+    add_options(deciding, ReplayConfig)
+    add_options(deciding, Failures, FAILURES)
+    require_failures(one)
+    one.abridge(*own, *_SHOWN)
+
+
+def _reading(one: LineParser) -> None:
+    """Add how jobs of the trace are read, and what nodes cost where there are some."""
+    jobs = one.add_argument_group("jobs of the trace")
+    add_options(jobs, Workload, [name for name in JOBS if name not in LOG_OPTIONS])
+    if "--cluster" in _names(one):
+        add_prices(jobs)
+    add_options(one.add_argument_group("jobs of a log (--trace FORMAT:PATH)"), LogOptions)
 
 
 def _output(one: LineParser, *, on: bool = True) -> None:
@@ -182,11 +269,11 @@ def _output(one: LineParser, *, on: bool = True) -> None:
         one.add_argument(
             "--on",
             metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
-            help="where replays run (here, a process per CPU)",
+            help="where replays run (here, one process per CPU)",
         )
-    one.add_argument("--out", type=Path, metavar="DIR", help="default runs/plan-QUESTION")
+    one.add_argument("--out", type=Path, metavar="DIR", help="folder (runs/plan-QUESTION)")
     one.add_argument("--json", action="store_true", help="print the answer as JSON")
-    one.add_argument("--quiet", action="store_true", help="no progress")
+    one.add_argument("--quiet", action="store_true", help="print no progress")
 
 
 def _confidence(one: LineParser) -> None:
@@ -195,7 +282,7 @@ def _confidence(one: LineParser) -> None:
         type=Number(SHARE),
         default=0.95,
         metavar="SHARE",
-        help="of the statement (%(default)s)",
+        help="confidence level (%(default)s)",
     )
 
 
@@ -205,21 +292,21 @@ def _first_seed(one: LineParser) -> None:
         type=Number(SEEDS),
         default=0,
         metavar="N",
-        help="first workload (%(default)s)",
+        help="seed of the first workload (%(default)s)",
     )
 
 
 def _statement(one: LineParser, *, exploration: bool = True) -> None:
-
+    """Add the statement to confirm: the SLO, in which share of workloads, how surely."""
     one.add_argument(
-        "--slo", required=True, metavar="'p90 queued_s <= 900'", help="what a workload has to reach"
+        "--slo", required=True, metavar="'p90 queued_s <= 900'", help="target of each workload"
     )
     one.add_argument(
         "--of-workloads",
         type=Number(SHARE),
         default=0.9,
         metavar="SHARE",
-        help="of workloads that reach it (%(default)s)",
+        help="share of workloads that must reach the SLO (%(default)s)",
     )
     _confidence(one)
     if exploration:
@@ -227,20 +314,20 @@ def _statement(one: LineParser, *, exploration: bool = True) -> None:
             "--indifference",
             type=Number(SHARE),
             metavar="SHARE",
-            help="how far above the share nothing is to be missed (0.05)",
+            help="margin above --of-workloads that the test must detect (0.05)",
         )
         one.add_argument(
             "--exploration",
-            type=MANY,
+            type=COUNT,
             default=EXPLORATION,
             metavar="N",
-            help="workloads to explore with (20)",
+            help="number of workloads to explore with (%(default)s)",
         )
     one.add_argument(
         "--workloads",
-        type=MANY,
+        type=COUNT,
         metavar="N",
-        help="in all; default: as many as the statement can need",
+        help="number of workloads in all (default: what the statement can need)",
     )
     _first_seed(one)
 
@@ -250,8 +337,10 @@ def _metric(one: LineParser, seeds: int) -> None:
         "--metric",
         default="avg jct_s",
         metavar="'p99 jct_s'",
-        help="what is compared (%(default)s)",
+        help="statistic to compare (%(default)s)",
     )
-    one.add_argument("--seeds", type=MANY, default=seeds, metavar="N", help="workloads")
+    one.add_argument(
+        "--seeds", type=COUNT, default=seeds, metavar="N", help="number of workloads (%(default)s)"
+    )
     _first_seed(one)
     _confidence(one)

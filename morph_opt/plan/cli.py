@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt.commandline import named_numbers, run_command
-from morph_opt.commandline.options import dest_of, given_options, words_of
+from morph_opt.commandline.options import dest_of, given_options
 from morph_opt.documents import Fields, key_lines, read_toml
 from morph_opt.domain import InputError, Range
-from morph_opt.plan.arguments import FIXED, SHORT, make_parser
-from morph_opt.replay.arguments import make_parser as replay_parser
+from morph_opt.domain.options import Setting, asked
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.plan.arguments import make_parser, variant_parser
 from morph_opt.replay.arguments import scenario_from
-from morph_opt.replay.scenario import Scenario, Workload
-from morph_opt.traces.options import LOG_OPTIONS, LogOptions
+from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
+from morph_opt.traces.options import LogOptions
 
 if TYPE_CHECKING:
     from morph_opt.plan.answer import Answer
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 
@@ -64,31 +65,27 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _scenario(given: argparse.Namespace) -> Scenario:
-    """What the question varies: the replay that its options would be."""
-    words = []
-    for name in ("trace", "cluster"):
-        if getattr(given, name, None) is not None:
-            words += [f"--{name}", getattr(given, name)]
-    for subject, names in SHORT.items():
-        words += words_of(given, subject, names)
-    if getattr(given, "live", None) is not None:
-        given.state = _written(given)
-    if getattr(given, "state", None) is not None:
-        words += ["--from-state", given.state]
-    more = _words(given.options or "", "--options")
-    if "prices" in vars(replay_parser().parse_args(more)) and not hasattr(given, "cluster"):
-        raise InputError("--prices has no effect: this question has no cluster", field="--options")
-    asked = replay_parser().parse_args([*words, *more])
-    # Options of a log are for the history: the state has no jobs of one.
-    if getattr(given, "history", None) is not None:
-        given.history_options = given_options(asked, LogOptions)
-        for one in LOG_OPTIONS.values():
-            vars(asked).pop(dest_of(one), None)
-    return scenario_from(asked)
+    """Return the scenario that the question varies."""
+    if given.command != "eta":
+        known = {"cluster", "prices", *map(dest_of, _settings(*PARTS.values()))}
+        return scenario_from(_only(given, known))
+    # Options of a log are about the history: the state has no jobs of one.
+    given.history_options = given_options(given, LogOptions)
+    asked_for = _only(given, set(map(dest_of, _settings(Scheduler, ReplayConfig))))
+    asked_for.from_state = given.state if given.live is None else _written(given)
+    return scenario_from(asked_for)
+
+
+def _settings(*subjects: type[Any]) -> list[Setting]:
+    return [one for kind in subjects for one in asked(kind).values()]
+
+
+def _only(given: argparse.Namespace, names: set[str]) -> argparse.Namespace:
+    return argparse.Namespace(**{k: value for k, value in vars(given).items() if k in names})
 
 
 def _written(given: argparse.Namespace) -> str:
-    """What a scheduler answers now, as a snapshot in the folder of the answer."""
+    """Write what a scheduler answers now as a snapshot in the folder of the answer."""
     from morph_opt.plan.ask import Ask
     from morph_opt.round.live import read_live, write_snapshot
 
@@ -106,19 +103,22 @@ def _written(given: argparse.Namespace) -> str:
     return str(path)
 
 
-def _words(text: str, field: str) -> list[str]:
-    """Options of a replay that stand in quotes."""
+def _variant(text: str, option: str) -> dict[str, Any]:
+    """Return the parts of a scenario that a variant's quoted options state."""
+    from morph_opt.plan.ask import require_decides
+
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise InputError(f"{text!r}: {error}", field=field) from error
+        raise InputError(f"{text!r}: {error}", field=option) from error
     if words and not words[0].startswith("-"):
-        raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=field)
-    fixed = FIXED & set(vars(replay_parser().parse_args(words)))
-    if fixed:
-        rule = f"{text!r}: --{min(fixed).replace('_', '-')} cannot be among them"
-        raise InputError(rule, field=field)
-    return words
+        raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=option)
+    scenario = scenario_from(variant_parser().parse_args(words))
+    try:
+        require_decides(scenario.scheduler)
+    except InputError as error:
+        raise InputError(f"{text!r}: {error.rule}", field=option) from error
+    return {part: getattr(scenario, part) for part in ("scheduler", "engine", "failures")}
 
 
 def _seeds(given: argparse.Namespace) -> range | None:
@@ -130,7 +130,7 @@ def _seeds(given: argparse.Namespace) -> range | None:
 
 
 def _answer(ask: Ask, given: argparse.Namespace) -> Answer:
-    """Ask the function that is named like the command; arguments are named like its parameters."""
+    """Call the function that is named like the question; options are named like its parameters."""
     from morph_opt import plan
 
     question: Callable[..., Answer] = getattr(plan, given.command)
@@ -149,11 +149,11 @@ def _fleet(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
         except ValueError as error:
             raise InputError(f"{error}, like 120/h", field="--budget") from error
     types = [name.strip() for name in given.types.split(",")]
-    return {"types": types, "prices": _prices(given.prices, types), "budget": budget}
+    return {"types": types, "prices": _prices(given.type_prices, types), "budget": budget}
 
 
 def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
-    """Prices as ``A=2,B=1`` of these types, or from a TOML file, which may be a list of more."""
+    """Read prices like ``A=2,B=1`` of these types, or a TOML file, which may list more types."""
     if text.endswith(".toml"):
         return read_prices(Path(text))
     prices = named_numbers(text, "--prices")
@@ -164,7 +164,7 @@ def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
 
 
 def read_prices(path: Path) -> dict[str, float]:
-    """Price of a node by GPU type, a line per type.
+    """Read the price of a GPU by its type, a line per type.
 
     Raises
     ------
@@ -193,36 +193,11 @@ def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
     return {"loads": [round(low + k * step, 6) for k in range(count)]}
 
 
-def _compare(ask: Ask, given: argparse.Namespace) -> dict[str, Any]:
-    from morph_opt.plan.ask import require_decides
-
-    variants = {}
-    for option, text in (("--a", given.a), *(("--b", text) for text in given.b)):
-        words = _words(text, "--a/--b")
-        options = replay_parser().parse_args(words)
-        if "prices" in vars(options):
-            rule = f"{text!r}: the cluster is the same for all: --prices stands in --options"
-            raise InputError(rule, field="--a/--b")
-        scenario = scenario_from(options)
-        if scenario.workload != Workload():
-            rule = f"{text!r}: jobs are the same for all, so that this stands in --options"
-            raise InputError(rule, field="--a/--b")
-        try:
-            require_decides(scenario.scheduler)
-        except InputError as error:
-            raise InputError(f"{text!r}: {error.rule}", field=option) from error
-        variants[text] = {
-            "scheduler": scenario.scheduler,
-            "engine": scenario.engine,
-            "failures": scenario.failures,
-        }
+def _compare(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
+    variants = {given.a: _variant(given.a, "--a")}
+    variants |= {text: _variant(text, "--b") for text in given.b}
     if len(variants) < 1 + len(given.b):
         raise InputError("two of them are the same", field="--a/--b")
-    usual = Scenario()
-    for part in ("scheduler", "engine", "failures"):
-        if getattr(ask.scenario, part) != getattr(usual, part):
-            rule = "who decides and rules of the engine stand in --a and --b"
-            raise InputError(rule, field=part)
     return {"variants": variants}
 
 
@@ -231,4 +206,4 @@ _MORE: dict[str, Callable[[Ask, argparse.Namespace], dict[str, Any]]] = {
     "growth": _growth,
     "compare": _compare,
 }
-"""What a question is asked beyond the words of its command line as they are parsed."""
+"""Arguments of a question that are not parsed one by one, by question."""

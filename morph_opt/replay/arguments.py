@@ -40,12 +40,7 @@ def make_parser() -> LineParser:
     )
     nodes = parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)")
     nodes.add_argument("--cluster", metavar="SPEC.toml|8x8:A800-80GB", help="spec or short form")
-    nodes.add_argument(
-        "--prices",
-        type=NamedNumbers(),
-        metavar="TYPE=USD,...",
-        help="dollars per hour of a GPU, for objective cost and for the bill",
-    )
+    add_prices(nodes)
     add_options(nodes, EqualNodes)
     deciding = parser.add_argument_group("who decides; an option is refused by policies without it")
     add_options(deciding, Scheduler)
@@ -64,6 +59,28 @@ def make_parser() -> LineParser:
     return parser
 
 
+def add_prices(group: argparse._ActionsContainer) -> None:
+    """Add the option for prices of GPUs."""
+    group.add_argument(
+        "--prices",
+        type=NamedNumbers(),
+        default=argparse.SUPPRESS,
+        metavar="TYPE=USD,...",
+        help="dollars per GPU-hour of each type, for objective cost and for the bill",
+    )
+
+
+def require_failures(parser: LineParser) -> None:
+    """Refuse options about failures of nodes where none fail."""
+    parser.only_with("--mtbf-s", "--mttr-s")
+    parser.only_with("--mttr-s", "--mtbf-s")
+    parser.only(
+        "--checkpoint-s",
+        "has an effect together with --events or --mtbf-s only: it is what a failure costs",
+        lambda given: "events" in given or "mtbf_s" in given,
+    )
+
+
 def _effects(parser: LineParser) -> None:
     """When options have an effect."""
 
@@ -72,15 +89,9 @@ def _effects(parser: LineParser) -> None:
 
         return draws(getattr(given, "policy", "milp"), packing="packing" in given)
 
-    parser.only_with("--mtbf-s", "--mttr-s")
-    parser.only_with("--mttr-s", "--mtbf-s")
+    require_failures(parser)
     parser.only_with("--failure-seed", "--mtbf-s")
     parser.only("--solver-seed", "has no effect on this policy", drawn)
-    parser.only(
-        "--checkpoint-s",
-        "has an effect together with --events or --mtbf-s only: it is what a failure costs",
-        lambda given: "events" in given or "mtbf_s" in given,
-    )
     parser.only_with("--dump-every", "--dump-rounds")
     parser.only_with("--dump-gz", "--dump-rounds")
     parser.only_with("--allow-code", "--resume")

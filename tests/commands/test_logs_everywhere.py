@@ -58,32 +58,32 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("sweep run sweep.toml --out out --quiet", "2 done, 0 failed"),
         (
-            f"plan growth --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --policy fifo:skip "
+            f"plan growth --trace {SPEC} {COLUMNS} --cluster 1x4 --policy fifo:skip "
             f"{SLO} --load 1:1.5:0.5 {FEW}",
             '"question": "growth"',
         ),
         (
-            f"plan fleet --trace {SPEC} --options '{COLUMNS} --gpu-types ignore' --policy fifo "
+            f"plan fleet --trace {SPEC} {COLUMNS} --gpu-types ignore --policy fifo "
             f"{SLO} --types V100 --prices V100=2 --max-nodes 3 --exploration 2 {FEW}",
             '"question": "fleet"',
         ),
         (
-            f"plan remove --trace {SPEC} --options '{COLUMNS}' --cluster 3x4 --policy fifo:skip "
+            f"plan remove --trace {SPEC} {COLUMNS} --cluster 3x4 --policy fifo:skip "
             f"{SLO} --exploration 2 {FEW}",
             '"question": "remove"',
         ),
         (
-            f"plan worth --trace {SPEC} --options '{COLUMNS}' --cluster 2x4 --policy fifo:skip "
+            f"plan worth --trace {SPEC} {COLUMNS} --cluster 2x4 --policy fifo:skip "
             "--blocks days --seeds 2 --quiet --json --out out",
             '"question": "worth"',
         ),
         (
-            f"plan compare --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --a '--policy fifo' "
+            f"plan compare --trace {SPEC} {COLUMNS} --cluster 1x4 --a '--policy fifo' "
             "--b '--policy srtf' --seeds 2 --no-noise --quiet --json --out out",
             '"question": "compare"',
         ),
         (
-            f"plan eta --state state.json --history {SPEC} --options '{COLUMNS}' --continuations 5 "
+            f"plan eta --state state.json --history {SPEC} {COLUMNS} --continuations 5 "
             "--job a --quiet --json --out out",
             "2 days of history",
         ),

@@ -10,9 +10,11 @@ import pytest
 from morph_opt.commandline import described
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import on_command_line
+from morph_opt.domain.options import asked
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 from morph_opt.replay.arguments import make_parser, scenario_from
+from morph_opt.traces.options import LogOptions
 from tests.known import KNOWN, MAIN, parser_of
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +149,24 @@ report.picture cdf r --out x.png | --out: must end in .svg
 """
 
 REFUSED = [tuple(part.strip() for part in line.split(" | ")) for line in LINES.strip().split("\n")]
+REFUSED += [
+    (f"plan {question} {option} 60", f"argument {option}: has an effect together with ")
+    for question in (
+        "nodes --slo x",
+        "fleet --slo x --types V100 --prices V100=1",
+        "remove --slo x",
+        "worth",
+        "growth --slo x --load 1:2:1",
+    )
+    for option in ("--mtbf-s", "--mttr-s", "--checkpoint-s")
+]
+REFUSED += [
+    (f"plan eta --state none.json {one.flag}={value}", f"argument {one.flag}: has an effect")
+    for one in asked(LogOptions).values()
+    for value in (
+        one.about.choices or ("a=1" if one.kind is dict else "3" if one.about.range else "x",)
+    )[:1]
+]
 
 
 @pytest.mark.parametrize(("line", "words"), REFUSED)

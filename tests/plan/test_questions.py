@@ -353,17 +353,24 @@ BAD = [
     ("growth --slo 'avg jct_s <= 1' --load 2:1:0.1", "--load: must ascend"),
     ("growth --slo 'avg jct_s <= 1' --load 1:2:1 --workloads 3", "fewer than the statement"),
     ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
-    ("compare --a '--policy fifo' --b '--trace mt'", "--trace cannot be among them"),
-    ("compare --a '--policy fifo' --b '--policy srtf --skip-impossible'", "stands in --options"),
-    ("compare --a '--prices A800-80GB=3' --b '--policy srtf'", "--prices stands in --options"),
-    (f"eta --state {STATE} --options '--mtbf-s 600 --mttr-s 60'", "mtbf_s: has no effect on eta"),
-    (f"eta --state {STATE} --options '--until-s 900'", "until_s: has no effect on eta"),
-    (f"eta --state {STATE} --options '--skip-impossible '", "skip_impossible: has no effect"),
-    ("compare --policy fifo --a '--policy fifo' --b '--policy srtf'", "stand in --a and --b"),
-    ("nodes --slo 'avg jct_s <= 9' --options '--seed 3'", "--seed cannot be among them"),
-    ("nodes --slo 'avg jct_s <= 9' --options '--prices V100=1 '", "has no cluster"),
-    ("nodes --slo 'avg jct_s <= 9' --policy fifo --options '--gap 0.1'", "--gap: policy 'fifo'"),
-    ("eta --state none.json --options '--nodes 3'", "--nodes cannot be among them"),
+    ("compare --a '--checkpoint-s 60' --b '--policy fifo'", "--checkpoint-s: has an effect toge"),
+    ("compare --a '--policy fifo' --b '--trace mt'", "mt; it is the same for all variants"),
+    ("compare --a '--policy fifo' --b '--skip-impossible '", "it is the same for all variants"),
+    ("compare --a '--prices A800-80GB=3' --b '--policy srtf'", "it is the same for all variants"),
+    ("compare --a '--policy fifo' --b '--seed 3'", "unrecognized arguments: --seed 3 (see"),
+    (f"eta --state {STATE} --mtbf-s 600 --mttr-s 60", "unrecognized arguments: --mtbf-s 600 (see"),
+    (f"eta --state {STATE} --until-s 900", "unrecognized arguments: --until-s 900 (see"),
+    (f"eta --state {STATE} --skip-impossible", "unrecognized arguments: --skip-impossible (see"),
+    (f"eta --state {STATE} --jobs-as rigid", "--jobs-as: has an effect together with --history"),
+    (
+        "compare --policy fifo --a '--policy fifo' --b '--policy srtf'",
+        "--policy fifo; give it in the quotes of --a or --b",
+    ),
+    ("nodes --slo 'avg jct_s <= 9' --seed 3", "unrecognized arguments: --seed 3 (see"),
+    ("nodes --slo 'avg jct_s <= 9' --prices V100=1", "unrecognized arguments: --prices V100=1 ("),
+    ("nodes --slo 'avg jct_s <= 9' --policy fifo --gap 0.1", "--gap: policy 'fifo'"),
+    ("nodes --slo 'avg jct_s <= 9' --mtbf-s 900", "--mtbf-s: has an effect together with --mttr"),
+    ("eta --state none.json --nodes 3", "unrecognized arguments: --nodes 3 (see"),
     (
         "compare --a '--policy fifo' --b '--policy srtf' --seeds 1",
         "--seeds: a comparison needs two",
@@ -381,8 +388,8 @@ BAD = [
     ),
     ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
     (
-        "nodes --slo 'avg jct_s <= 9' --columns gpus=x",
-        '--columns gpus=x; give it as --options "--columns gpus=x" (see',
+        "nodes --slo 'avg jct_s <= 9' --options '--columns gpus=x'",
+        "--options; give the options that it held directly, without it (see",
     ),
     ("nodes --slo 'avg jct_s <= 9' --clust 3x8", "unrecognized arguments: --clust 3x8 (see"),
     ("growth --load 1:2:1 --slo 'avg jct_s <= 9' --nodes 3", "arguments: --nodes 3 ("),
@@ -422,9 +429,20 @@ def test_an_answer_of_a_log_says_what_was_read() -> None:
 
 
 def test_whatever_a_replay_is_told_a_question_can_be_told() -> None:
-    """On the command line in quotes; as a library by the scenario, a log's reading included."""
-    words = ["worth", "--trace", "mt", "--objective", "lookahead", "--cluster", "2x8", "--options"]
-    words += ["--interval 30 --promises weight --restart-s gpt2=9 --mtbf-s 900 --mttr-s 90"]
+    """On the command line by the same options; as a library by the scenario, logs included."""
+    words = ["worth", "--trace", "mt", "--objective", "lookahead", "--cluster", "2x8"]
+    words += [
+        "--interval",
+        "30",
+        "--promises",
+        "weight",
+        "--restart-s",
+        "gpt2=9",
+        "--mtbf-s",
+        "900",
+        "--mttr-s",
+        "90",
+    ]
     assert _scenario(make_parser().parse_args(words)) == mo.Scenario(
         "mt", "2x8", objective="lookahead"
     ).replaced(
