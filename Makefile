@@ -133,7 +133,7 @@ oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROU
 	  OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --of $$kind --rounds $(ROUNDS) --seed $(SEED) || exit 1; \
 	done
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --changes --rounds $(CHANGED) --seed $(SEED)
-	OMP_NUM_THREADS=1 $(PY) -m tests.explain.campaign --seed $(SEED)
+	OMP_NUM_THREADS=1 $(PY) -m tests.explanation.campaign --seed $(SEED)
 
 live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes); ARGS="--runs 10 --seed 20", LIVE_TEST_ROOT=another Debian's
 	$(PY) -m tests.live.chaos $(ARGS)

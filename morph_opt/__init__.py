@@ -12,7 +12,7 @@ Run a scenario
 Look at what happened
 
     Run             A finished run
-    read_run        The run that a folder holds
+    read_run        Read the run that a folder holds
     report          Write a report on finished runs: one HTML file that opens anywhere
     Summary         The figures of a run; a float is NaN where nothing can be said
     Table           Rows under a header
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from morph_opt.decision.objective import Level, Objective, Stateless
     from morph_opt.domain import Allocation, Cluster, InputError, Job, Trace
     from morph_opt.engine.config import ReplayConfig
+    from morph_opt.explain.why import read_run
     from morph_opt.policies.base import Decision, Policy
     from morph_opt.policies.filling import FillingPolicy
     from morph_opt.policies.options import PolicyOptions
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
     from morph_opt.round.decide import RoundDecision, decide
     from morph_opt.round.reader import read_snapshot
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.runs.read import Run, read_run
+    from morph_opt.runs.read import Run
     from morph_opt.runs.summary import Summary
     from morph_opt.table import Table
     from morph_opt.traces.registry import load_trace

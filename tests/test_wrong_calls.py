@@ -14,7 +14,7 @@ import pytest
 import morph_opt as mo
 from morph_opt.__main__ import main
 from morph_opt.domain.nearest import guessing
-from morph_opt.replay.why import stretches
+from morph_opt.explain.why import stretches
 
 STATE = Path(__file__).parents[1] / "docs" / "schema" / "example-state.json"
 

@@ -255,8 +255,7 @@ def _cluster_of_run(folder: Path) -> Cluster:
     from morph_opt.clusters.spec import CLUSTER_FIELDS
     from morph_opt.documents import Fields, read_toml
     from morph_opt.replay.scenario import read_scenario
-    from morph_opt.replay.why import LIVE
-    from morph_opt.runs.write import CONFIG
+    from morph_opt.runs.write import CONFIG, LIVE
 
     config = Fields(read_toml(folder / CONFIG)[0], "", str(folder / CONFIG), None)
     if config.given(LIVE):

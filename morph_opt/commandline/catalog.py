@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
         Command("report.picture", "morph_opt.report.picture", "timelines, distributions as SVG"),
         Command("compare", "morph_opt.compare.cli", "two or more runs side by side"),
-        Command("explain", "morph_opt.replay.why", "why a job of a run got what it got"),
+        Command("explain", "morph_opt.explain.cli", "why a job of a run got what it got"),
         Command("export", "morph_opt.export.cli", "for Perfetto, for Batsim's tools, as tables"),
     ),
     "logs, clusters, speeds": (

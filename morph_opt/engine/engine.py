@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
+from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace, gpus_held
 from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.initial import begin_from
@@ -43,7 +43,7 @@ from morph_opt.events.log import (
     Submitted,
 )
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.strict.check import PlacementCheck
 from morph_opt.strict.facts import RunFacts, RunLookup
 from morph_opt.strict.rules import AllocationError, StateFacts
@@ -179,11 +179,26 @@ class Engine:
         ):
             self._events += [SloChanged(self.now_s, name, change) for name in names]
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
-        held = tuple(self._held.values())
-        decided = decision.report.event(self.now_s, self._round, len(self._active), held)
+        decided = self._decided(decision.report)
         self._last = None if left or fresh or regrouped else decided
         self._events.append(decided)
         self._decision_due = False
+
+    def _decided(self, report: RoundReport) -> RoundDecided:
+        """Return the log's event of the round whose decision has been applied."""
+        held = tuple(self._held.values())
+        return RoundDecided(
+            time_s=self.now_s,
+            index=self._round,
+            active=len(self._active),
+            running=len(held),
+            gpus=gpus_held(held),
+            status=report.status,
+            gap=report.gap if math.isfinite(report.gap) else None,
+            guarantees_short=report.guarantees_short,
+            guarantee_shortfall=report.guarantee_shortfall,
+            guarantees_possible=report.guarantees_possible,
+        )
 
     def skip_ahead(self) -> bool:
         """Decide the next boundary as this one was decided; whether that is one without an event.

@@ -1,10 +1,9 @@
-"""``python -m morph_opt.explain``: the command is above this room, which knows no run folders."""
+"""``python -m morph_opt.explain``."""
 
-import importlib
 import sys
 
-from morph_opt.commandline import COMMANDS, as_process
+from morph_opt.commandline import as_process
+from morph_opt.explain.cli import main
 
 if __name__ == "__main__":
-    module = next(known.module for known in COMMANDS if known.name == "explain")
-    sys.exit(as_process(importlib.import_module(module).main))
+    sys.exit(as_process(main))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, run_command
-from morph_opt.commandline.options import add_options, given_options, words_of
+from morph_opt.commandline.options import add_options, given_options
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
@@ -132,7 +132,6 @@ def mode_of(given: argparse.Namespace) -> Mode:
 
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
     require_understood(given.policy, options.get("objective", AUTO), options)
-    words = tuple(words_of(given, Scheduler, [name for name in OPTIONS if name != "rules"]))
     rules = read_own_rules(options.pop("rules", None))
     return Mode(
         given.command,
@@ -140,7 +139,6 @@ def mode_of(given: argparse.Namespace) -> Mode:
         PolicyOptions(**options),
         rules,
         given.belief == "measured",
-        (f"--policy={given.policy}", *words),
     )
 
 

@@ -43,12 +43,11 @@ from morph_opt.perf.speed import Configuration
 from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.policies.base import RoundReport
 from morph_opt.replay.api import result_of_log
-from morph_opt.replay.why import LIVE, document_of
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.summary import summary_json
-from morph_opt.runs.write import CONFIG, RunWriter, create_folder
+from morph_opt.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)
@@ -160,7 +159,7 @@ def write_run(path: Path, out: Path) -> None:
 
 
 def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> None:
-    """Copy the documents that are still there, for `morph_opt.replay.why`."""
+    """Copy the documents that are still there, for `morph_opt.explain.why`."""
     for index, name in documents.items():
         if exists(folder / name):
             place = out / document_of(index)

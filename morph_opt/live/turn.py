@@ -13,6 +13,7 @@ from typing import Any
 
 from morph_opt import __version__
 from morph_opt.decision.rules import OperatorRules, read_rules
+from morph_opt.documents.options import options_table
 from morph_opt.domain import InputError
 from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
@@ -41,8 +42,6 @@ class Mode:
         ``observe``, ``advise`` or ``act``.
     policy, options, rules, measured
         Who decides, by which options, rules of the operator's, and whether reports correct speeds.
-    words
-        The options as they were typed, so that a round can be decided again.
     """
 
     word: str
@@ -50,7 +49,6 @@ class Mode:
     options: PolicyOptions = field(default_factory=PolicyOptions)
     rules: OperatorRules = field(default_factory=OperatorRules)
     measured: bool = False
-    words: tuple[str, ...] = ()
 
 
 class Controller:
@@ -196,7 +194,7 @@ class Controller:
                 "version": __version__,
                 "cluster": picture.cluster,
                 "policy": self.mode.policy,
-                "options": list(self.mode.words),
+                "options": options_table(self.mode.options),
                 "powers": sorted(self.settings.powers),
                 "partitions": list(self.settings.partitions),
                 "interval_s": self.settings.interval_s,

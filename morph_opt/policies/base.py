@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from morph_opt.decision.method import Evidence
-from morph_opt.domain import Allocation, Assignment, RoundState, gpus_held
+from morph_opt.domain import Allocation, RoundState
 from morph_opt.domain.checked import checked
-from morph_opt.events.log import RoundDecided
 from morph_opt.extend import import_path, require_kind
 
 SOLVING = ("residual", "exact")
@@ -82,23 +79,6 @@ class RoundReport:
         """The report of a round that the policy was not asked about."""
         return replace(
             self, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
-        )
-
-    def event(
-        self, time_s: float, index: int, active: int, held: Sequence[Assignment]
-    ) -> RoundDecided:
-        """What the log says of the round, once its decision is applied."""
-        return RoundDecided(
-            time_s=time_s,
-            index=index,
-            active=active,
-            running=len(held),
-            gpus=gpus_held(held),
-            status=self.status,
-            gap=self.gap if math.isfinite(self.gap) else None,
-            guarantees_short=self.guarantees_short,
-            guarantee_shortfall=self.guarantee_shortfall,
-            guarantees_possible=self.guarantees_possible,
         )
 
 

@@ -40,7 +40,7 @@ class ClaimError(BrokenWordError):
 class InfeasibleRoundError(InputError):
     """The operator's rules leave no decision at all, not even an idle cluster.
 
-    ``morph_opt.explain`` finds a smallest set of rules in conflict.
+    ``morph_opt.explanation`` finds a smallest set of rules in conflict.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     from morph_opt.replay.running import run_prepared
     from morph_opt.replay.setup import prepare
     from morph_opt.replay.telling.progress import require_watchable, shown_progress
-    from morph_opt.replay.telling.watching import watched
+    from morph_opt.replay.watching import watched
     from morph_opt.runs.read import read_run
     from morph_opt.runs.write import CONFIG, EVENTS, require_free
 

@@ -291,13 +291,14 @@ class Scenario:
         """
         from morph_opt.replay.running import run_prepared
         from morph_opt.replay.setup import prepare
+        from morph_opt.replay.watching import reason_at
         from morph_opt.runs.read import Run
 
         if resume and out is None:
             raise InputError("has an effect together with out only", field="resume")
         folder = None if out is None else Path(out)
         result = run_prepared(prepare(self), folder, resume=resume, progress=progress)
-        return Run(result.parts, folder)
+        return Run(replace(result.parts, why=partial(reason_at, self)), folder)
 
 
 def _name_of(word: str, value: Any) -> str | None:

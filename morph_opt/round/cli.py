@@ -13,7 +13,7 @@ from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.options import add_options, given_options
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
-from morph_opt.explain.effort import Effort
+from morph_opt.explanation.report import Effort
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.decision.rules import read_rules
     from morph_opt.documents.model import form_of
-    from morph_opt.explain import RuleConflictError, explanation_text
+    from morph_opt.explanation import RuleConflictError, explanation_text
     from morph_opt.policies.auto import AUTO
     from morph_opt.policies.registry import require_understood, require_workers
     from morph_opt.round.decide import decide_round

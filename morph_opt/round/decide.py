@@ -15,9 +15,9 @@ from morph_opt.decision.rules import OperatorRules
 from morph_opt.documents.model import form_of, write_model
 from morph_opt.domain import Assignment, InputError, RoundState
 from morph_opt.domain.checked import checked
-from morph_opt.explain import Effort, Explainer, RoundExplanation
-from morph_opt.explain.report import rounded
-from morph_opt.explain.text import job_text
+from morph_opt.explanation import Effort, Explainer, RoundExplanation
+from morph_opt.explanation.report import rounded
+from morph_opt.explanation.text import job_text
 from morph_opt.extend import given_by_value
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds

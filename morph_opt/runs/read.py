@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import html
-import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from morph_opt.domain import ExecutionPlan, InputError, Placement
 from morph_opt.domain.checked import checked
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import guessing, unknown
-from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
+from morph_opt.events.log import Event, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
 from morph_opt.runs.jobs import FORMER, PACKED_COLUMNS, JobRow, gpus_text
@@ -136,7 +135,7 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Where a run's values come from; each is asked for when it is needed.
+    """Sources of a run's values, each called when it is needed.
 
     Parameters
     ----------
@@ -144,12 +143,16 @@ class Parts:
         Content of ``summary.json``.
     jobs, rounds, events
         Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``.
+    why
+        Why a job got what it got, from the events, the job's name and an instant; None where the
+        reader cannot repeat a run.
     """
 
     summary: Callable[[], Summary]
     jobs: Callable[[], Iterable[JobRow]]
     rounds: Callable[[], Iterable[RoundRow]]
     events: Callable[[], Iterable[Event]]
+    why: Callable[[Sequence[Event], str, float], str] | None = None
 
 
 @checked
@@ -168,23 +171,23 @@ class Run:
     """
 
     def __init__(self, parts: Parts, folder: Path | None = None) -> None:
-        self._parts = parts
+        self.parts = parts
         self.folder = folder
 
     @cached_property
     def summary(self) -> Summary:
         """Figures of the whole run."""
-        return self._parts.summary()
+        return self.parts.summary()
 
     @cached_property
     def jobs(self) -> Records[JobRow]:
         """What became of each job, in the order of the trace."""
-        return Records(self._parts.jobs(), columns(JobRow))
+        return Records(self.parts.jobs(), columns(JobRow))
 
     @cached_property
     def rounds(self) -> Records[RoundRow]:
         """What was decided in each round, and how long that took."""
-        return Records(self._parts.rounds(), ROUND_COLUMNS)
+        return Records(self.parts.rounds(), ROUND_COLUMNS)
 
     @cached_property
     def segments(self) -> Records[SegmentRow]:
@@ -195,14 +198,14 @@ class Run:
     @cached_property
     def events(self) -> EventLog:
         """The log."""
-        return EventLog(self._parts.events())
+        return EventLog(self.parts.events())
 
     @checked
     def why(self, job: str, at_s: float) -> str:
-        """Why a job got what it got in the round at an instant, or the next one behind it.
+        """Explain what a job got in the round at an instant, or the next one after it.
 
-        Nothing is kept for it while a replay runs: the run's decisions are repeated up to there,
-        and that round alone is solved and priced again.
+        A replay keeps nothing for it: the run's decisions are repeated up to that round, which
+        alone is solved and priced again.
 
         Parameters
         ----------
@@ -214,19 +217,11 @@ class Run:
         Raises
         ------
         InputError
-            If the run has no folder, or it is not one of ``milp``, or has no such job then.
+            If the run is not one of ``milp``, or has no such job then.
         """
-        if self.folder is None:
-            raise InputError("explains a run that was written to a folder only", field="why")
-        at = next(
-            (e for e in self.events if isinstance(e, RoundDecided) and e.time_s >= at_s), None
-        )
-        if at is None:
-            raise InputError(f"has no round at {at_s:g} s or later", file=str(self.folder))
-        # Named, not imported: replays are above this room.
-        module = importlib.import_module("morph_opt.replay.why")
-        lines: list[str] = module.why(self.folder, job, at.time_s, at.time_s + 1e-3, rounds=1)
-        return lines[-1]
+        if self.parts.why is None:
+            raise InputError("needs a run of mo.Scenario.run or mo.read_run", field="why")
+        return self.parts.why(self.events, job, at_s)
 
     def __repr__(self) -> str:
         s = self.summary

@@ -34,9 +34,16 @@ from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
 
 EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
 CONFIG, VERSIONS, EXPLAIN = "config.toml", "versions.json", "explain.jsonl"
+LIVE = "live"
+"""Table of ``config.toml`` that states how the controller of a live scheduler was run."""
 PARTIAL = ".partial"
 _SYNC_EVERY = 64
 _T = TypeVar("_T")
+
+
+def document_of(index: int) -> str:
+    """Return the path of a round's snapshot within the run folder of a live log."""
+    return f"rounds/{index:08d}.json.gz"
 
 
 def require_free(folder: Path) -> None:

@@ -44,7 +44,7 @@ def test_looking(site: Path, word: str, capsys: pytest.CaptureFixture[str]) -> N
     assert main([*words, "--objective", "jct", "--belief", "measured"]) == 0
     assert f"turn 0 of {word} on fake" in capsys.readouterr().out
     begun, turn = map(json.loads, (site / "out/audit.jsonl").read_text().splitlines())
-    assert begun["options"] == ["--policy=milp", "--objective=jct"]
+    assert (begun["policy"], begun["options"]["objective"]) == ("milp", "jct")
     assert {record["outcome"] for record in turn["commands"]} == {"would"}
     assert (site / "out/commands.txt").exists() is (word == "advise")
     assert "morph_opt_live_free_gpus 0" in (site / "out/metrics.prom").read_text()

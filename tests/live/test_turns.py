@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import InputError
+from morph_opt.explain.why import why
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
 from morph_opt.live.picture import OURS
@@ -18,7 +19,6 @@ from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
-from morph_opt.replay.why import why
 from morph_opt.round.cli import main as decide_again
 from morph_opt.runs.read import read_run
 from tests.live.fake import FakeSlurm
@@ -159,14 +159,15 @@ def test_a_round_is_decided_again_byte_for_byte(
     words = ("--policy=milp", "--objective=jct")
     from morph_opt.policies.options import PolicyOptions
 
-    mode = Mode("act", options=PolicyOptions(objective="jct"), words=words)
+    mode = Mode("act", options=PolicyOptions(objective="jct"))
     one = controller(tmp_path, fake, mode)
     submitted(fake, 8, 3)
     steps(one, fake, 60.0)
     begun, *entries = audit(tmp_path)
     turns = [entry for entry in entries if "turn" in entry]
     assert any("doing" in entry for entry in entries)
-    assert begun["options"] == list(words)
+    assert begun["options"]["objective"] == "jct"
+    assert PolicyOptions(**begun["options"]) == mode.options
     for turn in turns:
         assert decide_again(["--state", str(tmp_path / turn["round"]), *words]) == 0
         told = capsys.readouterr().out

@@ -21,7 +21,7 @@ NO_FORMAT = {
     "morph_opt/traces/twins/gavel.py": "shipped with the package",
     "morph_opt/data/store.py": "compares checksums",
     "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
-    "morph_opt/replay/why.py": "config.toml of a run folder, of which it takes a table alone",
+    "morph_opt/explain/why.py": "config.toml of a run folder, of which it takes a table alone",
     "morph_opt/audit/recorded.py": "config.toml of a run folder, of which it takes the cluster",
     "morph_opt/replay/scenario.py": "config.toml, behind `read_scenario`",
     "morph_opt/replay/setup.py": "digest of a file that another reader has read",

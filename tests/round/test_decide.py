@@ -14,7 +14,7 @@ import pytest
 import morph_opt as mo
 from morph_opt.decision.rules import NonPreemptible, OperatorRules, TenantQuota
 from morph_opt.domain import Allocation, RoundState
-from morph_opt.explain import Effort, RuleConflictError
+from morph_opt.explanation import Effort, RuleConflictError
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.round import Snapshot, cli, decide_round, make_explainer, parse_snapshot
@@ -146,7 +146,7 @@ def test_what_the_solver_cannot_answer_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line and exit status 1; in a replay's log a line with an error, and the log goes on."""
-    from morph_opt.explain import Explainer, UnexplainedError
+    from morph_opt.explanation import Explainer, UnexplainedError
     from morph_opt.round.watch import ExplanationLog
 
     def fail(self: Explainer, *given: object) -> None:

@@ -15,8 +15,8 @@ from morph_opt.clusters import load_cluster
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, RoundState
-from morph_opt.explain import Effort
-from morph_opt.explain.case import Case
+from morph_opt.explanation import Effort
+from morph_opt.explanation.case import Case
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
@@ -24,7 +24,7 @@ from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
-from morph_opt.replay.telling.watching import watched
+from morph_opt.replay.watching import watched
 from morph_opt.round import decide_round, read_snapshot, reader
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
@@ -266,8 +266,8 @@ def test_a_replay_is_explained_from_the_solves_that_decided(
         solved.append(posed.state.index)
         return solve(case, posed, *forced)
 
-    monkeypatch.setattr("morph_opt.explain.refusals.MemoryFilter", Counted)
-    monkeypatch.setattr("morph_opt.explain.case.Case.solve", once)
+    monkeypatch.setattr("morph_opt.explanation.refusals.MemoryFilter", Counted)
+    monkeypatch.setattr("morph_opt.explanation.case.Case.solve", once)
     exact = [*MORE, "--method", "exact", "--gap", "0"]
     assert cli.main([*exact, "--out", "run", "--explain"]) == 0
     lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]

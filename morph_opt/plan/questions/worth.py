@@ -9,7 +9,7 @@ from typing import Any
 
 from morph_opt.domain import InputError, RoundState
 from morph_opt.domain.checked import checked
-from morph_opt.explain import Effort, UnexplainedError
+from morph_opt.explanation import Effort, UnexplainedError
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.questions.comparing import metric_of, sentence

@@ -18,6 +18,28 @@ class UnexplainedError(BrokenWordError):
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """Limits on the rounds that are solved again for an explanation.
+
+    Parameters
+    ----------
+    jobs
+        Most jobs whose best option is forced.
+    rules
+        Most rules that are left out, one at a time.
+    nodes
+        Whether the round is solved with one more node of every kind.
+    named
+        Jobs whose best option is forced in any case.
+    """
+
+    jobs: int = 5
+    rules: int = 20
+    nodes: bool = False
+    named: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One way for a job to run, with its price.
 

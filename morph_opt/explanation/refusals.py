@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from morph_opt.domain import RoundState, Span
-from morph_opt.explain.report import PlanRefusal
+from morph_opt.explanation.report import PlanRefusal
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 

@@ -36,8 +36,8 @@ from morph_opt.domain import (
     Span,
     partitions,
 )
-from morph_opt.explain import RoundExplanation
-from morph_opt.explain.report import JobExplanation, Option
+from morph_opt.explanation import RoundExplanation
+from morph_opt.explanation.report import JobExplanation, Option
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from morph_opt.round.speeds import SpeedRow, SpeedTable

@@ -11,8 +11,8 @@ import pytest
 from morph_opt.clusters import load_cluster
 from morph_opt.decision.rules import GangLimit, OperatorRules, TenantQuota
 from morph_opt.domain import JobState, RoundState
-from morph_opt.explain import Effort
-from morph_opt.explain.case import Case
+from morph_opt.explanation import Effort
+from morph_opt.explanation.case import Case
 from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.options import MILP_OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy

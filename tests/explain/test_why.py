@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
+from morph_opt import runs
 from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
+from morph_opt.explain.cli import main
+from morph_opt.explain.why import stretches, why
+from morph_opt.policies.objectives.plain import Jct
 from morph_opt.replay import ReplayConfig
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.setup import prepare
-from morph_opt.replay.why import main, states, stretches, why
+from morph_opt.replay.watching import repeated
 from morph_opt.runs.write import CONFIG
 
 TRACE = "tests.engine.toys:trace/6"
@@ -30,7 +34,7 @@ def test_rounds_are_those_that_were_decided(folder: Path) -> None:
     events = tuple(mo.read_run(folder).events)
     rounds = [event for event in events if isinstance(event, RoundDecided)]
     wanted = {event.index for event in rounds[::5]}
-    found = list(states(prepare(read_scenario(folder / CONFIG)), events, wanted))
+    found = list(repeated(prepare(read_scenario(folder / CONFIG)), events, wanted))
     assert {state.index for state, _ in found} == wanted
     by_index = {event.index: event for event in rounds}
     for state, decision in found:
@@ -65,6 +69,18 @@ def test_it_is_said_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str
     assert longest.job in words
 
 
+def test_a_run_in_memory_is_explained_as_its_folder(folder: Path) -> None:
+    """Also one whose objective is a value that no file can name."""
+    read, longest = mo.read_run(folder), max(mo.read_run(folder).jobs, key=lambda row: row.queued_s)
+    by_name = mo.Scenario(TRACE, "1x4", objective="jct").run()
+    by_value = mo.Scenario(TRACE, "1x4", objective=Jct()).run()
+    told = read.why(longest.job, longest.submission_s)
+    assert by_name.why(longest.job, longest.submission_s) == told
+    assert by_value.why(longest.job, longest.submission_s) == told
+    with pytest.raises(InputError, match="the round has no job 'nobody'"):
+        by_name.why("nobody", longest.submission_s)
+
+
 def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_path: Path) -> None:
     """Both are submitted at 0 and given GPUs at 60 s, the first boundary: no round leaves them."""
     run = mo.Scenario("search-twin/2", "1x2:V100", engine=ReplayConfig(until_s=240.0)).run(
@@ -89,8 +105,8 @@ def test_workers_that_take_turns_are_explained_by_their_gpus(tmp_path: Path) -> 
     ("words", "complaint"),
     [
         (["nobody"], "the run has no job 'nobody'"),
-        (["j0", "--from-h", "900"], "is not there from 900 h"),
-        (["j0", "--from-h", "2", "--until-h", "1"], "--until-h: must be behind --from-h"),
+        (["j0", "--from-h", "900"], "is not active from 900 h"),
+        (["j0", "--from-h", "2", "--until-h", "1"], "--until-h: must be after --from-h"),
     ],
 )
 def test_what_cannot_be_explained(
@@ -106,8 +122,10 @@ def test_only_what_proves_something_is_explained(folder: Path, tmp_path: Path) -
     mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
     with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
         why(tmp_path / "r", "j0")
-    with pytest.raises(InputError, match="written to a folder only"):
+    with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
         mo.Scenario(TRACE, "1x4", policy="srtf").run().why("j0", 0.0)
+    with pytest.raises(InputError, match=r"mo\.read_run"):
+        runs.read.read_run(folder).why("j0", 0.0)
     with pytest.raises(InputError, match="no round at 1e\\+09 s"):
         mo.read_run(folder).why("j0", 1e9)
     assert main([str(tmp_path / "none"), "j0"]) == 2

@@ -8,11 +8,11 @@ import numpy as np
 
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
-from morph_opt.explain import Effort, Explainer
-from morph_opt.explain.explainer import as_granted
+from morph_opt.explanation import Effort, Explainer
+from morph_opt.explanation.explainer import as_granted
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.solvers.highs import HighsSolver
-from tests.explain.enumeration import Enumerated, complaints, random_round
+from tests.explanation.enumeration import Enumerated, complaints, random_round
 from tests.formulations.worlds.solving import FORMULATIONS
 from tests.policies.worlds import EXACT
 

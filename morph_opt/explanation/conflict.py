@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.rules import Rule
 from morph_opt.domain import InputError
-from morph_opt.explain.case import Case
+from morph_opt.explanation.case import Case
 
 T = TypeVar("T")
 

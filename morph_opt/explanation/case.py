@@ -20,7 +20,7 @@ from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.explain.report import UnexplainedError
+from morph_opt.explanation.report import UnexplainedError
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 

@@ -20,8 +20,8 @@ from morph_opt.decision.rules import (
     TenantQuota,
 )
 from morph_opt.domain import RoundState
-from morph_opt.explain.case import Case
-from morph_opt.explain.conflict import Conflict, rules_in_conflict, smallest_conflict
+from morph_opt.explanation.case import Case
+from morph_opt.explanation.conflict import Conflict, rules_in_conflict, smallest_conflict
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver

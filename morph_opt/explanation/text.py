@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from morph_opt.domain import InputError
 from morph_opt.domain.nearest import did_you_mean
-from morph_opt.explain.report import JobExplanation, Option, RoundExplanation
+from morph_opt.explanation.report import JobExplanation, Option, RoundExplanation
 
 _REASONS = {
     "best": "nothing is worth more",

@@ -1,10 +1,10 @@
-"""Why a round's decision is what it is: prices, options, what these displace, what forbids them.
+"""Reasons for a round's decision: prices, options, what these displace, what forbids them.
 
-Steps: the round's optimum to a gap of 1e-6 is that of the decision, or is solved for under the same
-goals; its relaxation is priced (`morph_opt.explain.prices`), every job's options are valued at
-these prices; then, for the few jobs whose best option comes closest to being worth its price, the
-option is forced and the round solved again (`morph_opt.explain.case`), and where rules are in the
-way the smallest set of them is found (`morph_opt.explain.conflict`).
+The decision is taken where it is optimal to a gap of 1e-6; otherwise the round is solved again
+under the same goals. Its relaxation is priced (`morph_opt.explanation.prices`), and every job's
+options are valued at these prices. For the few jobs whose best option comes closest to paying its
+price, the option is forced and the round solved again (`morph_opt.explanation.case`). If rules are
+in the way, the smallest set of them is found (`morph_opt.explanation.conflict`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from formulations.round.tables import NONE, Level, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, PlanFamily, Shape
-from morph_opt.explain.case import Case, first_change, reached, small
-from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
-from morph_opt.explain.effort import Effort
-from morph_opt.explain.prices import CellPrice, Prices, relaxation
-from morph_opt.explain.refusals import Refusals
-from morph_opt.explain.report import (
+from morph_opt.explanation.case import Case, first_change, reached, small
+from morph_opt.explanation.conflict import RuleConflictError, rules_in_conflict
+from morph_opt.explanation.prices import CellPrice, Prices, relaxation
+from morph_opt.explanation.refusals import Refusals
+from morph_opt.explanation.report import (
     ClassValue,
     Displacement,
+    Effort,
     JobExplanation,
     Loss,
     Option,

@@ -1,4 +1,4 @@
-"""Explanations of many random rounds against enumeration: ``python -m tests.explain.campaign``."""
+"""Many random explanations against enumeration: ``python -m tests.explanation.campaign``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections import Counter
 
-from morph_opt.explain.report import UnexplainedError
-from tests.explain.test_enumeration import examined
+from morph_opt.explanation.report import UnexplainedError
+from tests.explanation.test_enumeration import examined
 
 
 def main() -> int:
     """Print complaints and what was seen; 1 if there is a complaint."""
-    parser = argparse.ArgumentParser(prog="python -m tests.explain.campaign")
+    parser = argparse.ArgumentParser(prog="python -m tests.explanation.campaign")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1000, help="of the first round")
     given = parser.parse_args()

@@ -10,12 +10,12 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.domain import SideDemand
-from morph_opt.explain import Effort
-from morph_opt.explain.prices import Prices
-from morph_opt.explain.text import job_text
+from morph_opt.explanation import Effort
+from morph_opt.explanation.prices import Prices
+from morph_opt.explanation.text import job_text
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
-from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
+from tests.explanation.worlds import ONE, UNIT, builder, by_job, explained
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import RoundSize, random_level, random_round
 from tests.policies.worlds import EXACT, cluster, queued, random_world, running, speeds, state

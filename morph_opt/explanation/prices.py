@@ -37,7 +37,7 @@ from formulations.node_pattern.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.node_pattern.patterns import maximal_patterns
 from formulations.resources import RESOURCES
 from formulations.round.tables import RoundProblem
-from morph_opt.explain.report import UnexplainedError
+from morph_opt.explanation.report import UnexplainedError
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.rules import OperatorRules
 from morph_opt.domain import RoundState
-from morph_opt.explain import Effort, Explainer, RoundExplanation
-from morph_opt.explain.report import JobExplanation
+from morph_opt.explanation import Effort, Explainer, RoundExplanation
+from morph_opt.explanation.report import JobExplanation
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.objectives.plain import Jct, Throughput

@@ -1,0 +1,229 @@
+"""Reasons for what a job got in a finished run, in sentences.
+
+A replay keeps nothing for it. The engine repeats the run's recorded decisions, which takes no
+solve, and only the rounds that are explained are posed, solved and priced again: prices are those
+of the solver that is installed. A run of a live scheduler cannot be repeated: there the documents
+that the controller kept are decided again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from morph_opt.documents import Fields, read_toml
+from morph_opt.documents.options import read_given
+from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.events.log import (
+    Cancelled,
+    Completed,
+    Event,
+    Preempted,
+    RoundDecided,
+    Started,
+    Submitted,
+)
+from morph_opt.explain.cli import HOUR_S, ROUNDS
+from morph_opt.explanation import UnexplainedError
+from morph_opt.policies.options import PolicyOptions
+from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.replay.setup import prepare
+from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
+from morph_opt.round.decide import decide_round
+from morph_opt.round.reader import read_snapshot
+from morph_opt.runs import read
+from morph_opt.runs.read import Run
+from morph_opt.runs.write import CONFIG, LIVE, document_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Time in which nothing changed for a job.
+
+    Parameters
+    ----------
+    from_s, until_s
+        Instants.
+    words
+        State of the job: ``queued``, or what it held.
+    """
+
+    from_s: float
+    until_s: float
+    words: str
+
+
+def stretches(events: Sequence[Event], job: str, from_s: float, until_s: float) -> list[Stretch]:
+    """Return the states of a job from its submission to its end, cut to a window.
+
+    Raises
+    ------
+    InputError
+        If the run has no such job.
+    """
+    found: list[Stretch] = []
+    since_s, words = 0.0, ""
+    for event in events:
+        if getattr(event, "job", None) != job:
+            continue
+        now = words
+        match event:
+            case Submitted() | Preempted():
+                now = "queued"
+            case Started():
+                gpus = event.placement.gpus
+                now = f"running on {gpus} GPU{'s' * (gpus > 1)} with {event.plan.label}"
+            case Completed() | Cancelled():
+                now = ""
+            case _:
+                continue
+        if words:
+            found.append(Stretch(since_s, event.time_s, words))
+        since_s, words = event.time_s, now
+    if not found and not words:
+        names = {one.job for one in events if isinstance(one, Submitted)}
+        rule = f"the run has no job {job!r}{did_you_mean(job, sorted(names))}"
+        raise InputError(rule, field="job")
+    if words:
+        found.append(Stretch(since_s, max(event.time_s for event in events), words))
+    joined: list[Stretch] = []
+    for one in found:
+        if one.until_s <= from_s or one.from_s >= until_s or one.until_s <= one.from_s:
+            continue
+        cut = Stretch(max(one.from_s, from_s), min(one.until_s, until_s), one.words)
+        if joined and joined[-1].words == cut.words:
+            cut = Stretch(joined.pop().from_s, cut.until_s, cut.words)
+        joined.append(cut)
+    return joined
+
+
+def why(
+    folder: str | Path,
+    job: str,
+    from_s: float = 0.0,
+    until_s: float = float("inf"),
+    *,
+    rounds: int = ROUNDS,
+) -> list[str]:
+    """Return sentences: the states of a job within a window, and why, at some rounds of it.
+
+    Parameters
+    ----------
+    folder
+        Run folder of the policy ``milp``.
+    job
+        Name of the job.
+    from_s, until_s
+        Window, simulated seconds.
+    rounds
+        Rounds to explain, spread evenly over those in which the job waits; over all if it never
+        does.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no finished run of ``milp``, or the job is not active in the window.
+    """
+    path = Path(folder)
+    events = tuple(read.read_run(path).events)
+    live = _live_table(path)
+    if live is not None:
+        require_explained(live.text("policy"), path)
+        reasons_of = partial(_kept_reasons, path, live)
+    else:
+        scenario = read_scenario(path / CONFIG)
+        require_explained(scenario.scheduler.policy, path)
+        reasons_of = partial(_reasons, scenario)
+    found = stretches(events, job, from_s, until_s)
+    if not found:
+        until = "the end" if math.isinf(until_s) else f"{until_s / HOUR_S:g} h"
+        window = f"{from_s / HOUR_S:g} h to {until}"
+        raise InputError(f"job {job!r} is not active from {window}", file=str(path), field="job")
+    there = _rounds_of(events, found)
+    lines = [
+        f"{job} was {one.words} from {hours(one.from_s)} to {hours(one.until_s)}" for one in found
+    ]
+    if not there:
+        return [*lines, "no round was decided in that time"]
+    if live is not None:
+        there = [index for index in there if (path / document_of(index)).exists()]
+        if not there:
+            return [*lines, "no document of a round of that time was kept (keep_rounds)"]
+    count = min(rounds, len(there))
+    wanted = {there[k * len(there) // count] for k in range(count)}
+    return [*lines, *reasons_of(events, wanted, job)]
+
+
+@checked
+def read_run(folder: str | Path) -> Run:
+    """Read the run that a folder holds.
+
+    Raises
+    ------
+    InputError
+        If it holds no finished run, or a file of it is not what a replay writes; files are read
+        when they are asked for, so a damaged one may be found later.
+    """
+    path = Path(folder)
+    run = read.read_run(path)
+    return Run(replace(run.parts, why=partial(_why_at, path)), path)
+
+
+def _why_at(path: Path, events: Sequence[Event], job: str, at_s: float) -> str:
+    """Explain one round of a run folder."""
+    at = round_at(events, at_s)
+    return why(path, job, at.time_s, at.time_s + 1e-3, rounds=1)[-1]
+
+
+def _live_table(path: Path) -> Fields | None:
+    """Return how the controller of a live scheduler was run, or None for a replay."""
+    config = Fields(read_toml(path / CONFIG)[0], "", str(path / CONFIG), None)
+    return config.object(LIVE, None) if config.given(LIVE) else None
+
+
+def _reasons(
+    scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
+) -> Iterator[str]:
+    """Yield why the job got what it got in a replay."""
+    return reasons(prepare(scenario), events, wanted, job)
+
+
+def _kept_reasons(
+    path: Path, live: Fields, events: Sequence[Event], wanted: set[int], job: str
+) -> Iterator[str]:
+    """Yield why the job got what it got, by deciding the kept documents again."""
+    options = PolicyOptions(**read_given(live.object("options", None), PolicyOptions))
+    at_s = {event.index: event.time_s for event in events if isinstance(event, RoundDecided)}
+
+    def reason(index: int) -> str:
+        snapshot = read_snapshot(path / document_of(index))
+        if job not in {known.job.name for known in snapshot.state.jobs}:
+            return f"{job}: took no part in the decision"
+        try:
+            return decide_round(snapshot, options).why(job)
+        except UnexplainedError as error:
+            return f"{job}: {error}"
+
+    return at_each((at_s[index], reason(index)) for index in sorted(wanted))
+
+
+def _rounds_of(events: Sequence[Event], found: Sequence[Stretch]) -> list[int]:
+    """Return the rounds in which the job waits, or all of its rounds if it waits in none.
+
+    A job may wait for the next boundary alone: then no round leaves it out.
+    """
+
+    def of(stretches: Sequence[Stretch]) -> list[int]:
+        return [
+            event.index
+            for event in events
+            if isinstance(event, RoundDecided)
+            and any(one.from_s <= event.time_s < one.until_s for one in stretches)
+        ]
+
+    return of([one for one in found if one.words == "queued"]) or of(found)
