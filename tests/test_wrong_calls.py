@@ -292,7 +292,7 @@ plan nodes --trace naive --slo avg?jct_s<=9 --node-type H100 | did you mean 'H10
 sweep run nowhere.toml | nowhere.toml
 sweep | COMMAND
 traces lint nowhere.csv | nowhere.csv
-traces show naive | choose from lint, describe, capacity, survey
+traces show naive | choose from lint, describe, capacity
 audit nowhere | nowhere
 report nowhere | nowhere: is no run folder (it has no summary.json)
 plan worth --b | unrecognized arguments: --b (see python -m morph_opt.plan worth --help)
@@ -324,8 +324,6 @@ traces lint table:{place}/own.csv --columns duration=duration[wk] | error: --col
 traces lint {place}/own.csv --json {place}/folder | it is a folder
 traces describe {place}/own.csv --out {place}/own.csv | own.csv: is a file, not a folder
 traces capacity {place}/own.csv --trace tabel:own.csv --cluster 2x8 | did you mean 'table'?
-traces survey {place}/own.csv | own.csv: must be a folder, it is a file
-traces survey nowhere | nowhere: there is no such folder
 audit tabel:own.csv --cluster 2x8 | unknown format 'tabel' (did you mean 'table'?)
 audit table: | names no file: give table:PATH
 audit table:{place}/folder --cluster 2x8 | must be a file, it is a folder

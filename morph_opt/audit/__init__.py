@@ -1,6 +1,6 @@
-"""How far a scheduler's rounds were from the proven optimum, by its log alone."""
+"""Gap between a scheduler's rounds and the proven optimum, from its log alone."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from morph_opt.lazy import lazily
 
@@ -10,4 +10,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazily(__name__)
 
-__all__ = ["Audit", "Recorded", "audit", "read_recorded"]
+RUN: Final = "run"
+"""Word before the path of a run folder, in the place of a log's format."""
+
+__all__ = ["RUN", "Audit", "Recorded", "audit", "read_recorded"]

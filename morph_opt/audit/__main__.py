@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.audit.forms import RUN
+from morph_opt.audit import RUN
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.documents.figures import PICTURES

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.audit.recorded import Recorded, RecordedJob, RunInterval
+from morph_opt.audit.recorded import Held, Recorded, RecordedJob
 from morph_opt.domain import Cluster, InputError
 from morph_opt.domain.packing import Parts, emptiest_first, tightest
 
@@ -135,7 +135,7 @@ class Places:
                 return True
         return False
 
-    def pack(self, job: RecordedJob, one: RunInterval, free: Free) -> int:
+    def pack(self, job: RecordedJob, one: Held, free: Free) -> int:
         """Take the GPUs that a job holds, tightly if they fit so, else anywhere; what is missing.
 
         A component of a job holds fewer than the job asked for.
@@ -154,7 +154,7 @@ def _remove(parts: Parts, free: Free) -> None:
         free[node] -= part
 
 
-def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, RunInterval]]) -> tuple[Free, int]:
+def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Held]]) -> tuple[Free, int]:
     """Free GPUs by node, and GPUs that are held beyond those of the nodes.
 
     Their sum with what the nodes have at work is what is held: ``sum(held) + sum(free) =

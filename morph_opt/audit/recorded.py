@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
-from morph_opt.audit.forms import RUN
+from morph_opt.audit import RUN
 from morph_opt.domain import Cluster, InputError
 from morph_opt.round.live.hostlist import expand_hosts
 from morph_opt.runs.read import read_run
@@ -17,7 +17,7 @@ from morph_opt.traces.logs.registry import require_format
 
 
 @dataclass(frozen=True, slots=True)
-class RunInterval:
+class Held:
     """A stretch in which a job held GPUs.
 
     Parameters
@@ -71,7 +71,7 @@ class RecordedJob:
     gpus: int
     nodes: int | None = None
     gpu_type: str | None = None
-    intervals: tuple[RunInterval, ...] = ()
+    intervals: tuple[Held, ...] = ()
     ready_s: float = -inf
     first_s: float = inf
 
@@ -179,17 +179,17 @@ def _jobs(rows: Sequence[LogRow], scan: Scan, *, running: bool) -> Iterator[Reco
     )
 
 
-def _start(one: RunInterval) -> float:
+def _start(one: Held) -> float:
     return one.start_s
 
 
 def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
     """The attempt of a row that ran, or was gone while it waited."""
     end_s = inf if row.end_s is None or (running and row.run_s is None) else row.end_s
-    intervals: tuple[RunInterval, ...] = ()
+    intervals: tuple[Held, ...] = ()
     if running and row.start_s is not None:
         hosts = _hosts(row)
-        intervals = (RunInterval(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
+        intervals = (Held(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
         name,
         row.kind or row.tenant,
@@ -229,11 +229,11 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
 def _of_run(folder: Path) -> Recorded:
     """Our own run, which knows everything."""
     run, cluster = read_run(folder), _cluster_of_run(folder)
-    intervals: dict[str, list[RunInterval]] = {}
+    intervals: dict[str, list[Held]] = {}
     for row in run.segments:
         hosts = tuple(_parts(row.allocated_gpus, cluster))
         gpus = sum(n for _, n in hosts)
-        intervals.setdefault(row.job, []).append(RunInterval(row.start_s, row.end_s, gpus, hosts))
+        intervals.setdefault(row.job, []).append(Held(row.start_s, row.end_s, gpus, hosts))
     jobs = [
         RecordedJob(
             row.job,

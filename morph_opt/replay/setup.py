@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from morph_opt.replay.scenario import Scenario
     from morph_opt.round.snapshot import Snapshot
     from morph_opt.traces.format import LoadedTrace
-    from morph_opt.traces.logs.jobs import Account
+    from morph_opt.traces.logs.account import Account
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from morph_opt.runs.write import EVENTS, JOBS, ROUNDS
 from morph_opt.solvers.registry import ENTRIES, WORKER_PREFIX
 from morph_opt.traces.format import STATE_TRACE
 from morph_opt.traces.logs.registry import LOG_FORMATS
-from morph_opt.traces.registry import load_trace, takes_seed, trace_files, with_path
+from morph_opt.traces.registry import load_trace, takes_seed, trace_files, with_paths
 from morph_opt.traces.resampled import RESAMPLED, split_resampled
 
 SCHEMA = "morph-opt/cell/1"
@@ -141,7 +141,7 @@ class Cell:
         read = trace_files(jobs.trace)
         if read:
             mark = "+".join(marks[path] for path in read)
-            scenario["workload"]["trace"] = with_path(jobs.trace, mark)
+            scenario["workload"]["trace"] = with_paths(jobs.trace, [mark])
         base = split_resampled(jobs.trace)[-1]
         if base != STATE_TRACE and not (_is_drawn(base) or (read and _is_read_by_us(base))):
             options = tuple(jobs.trace_options.items())

@@ -28,7 +28,7 @@ from morph_opt.documents.parse import parse_toml
 from morph_opt.documents.writing import toml_text
 from morph_opt.runs.write import CONFIG, SUMMARY
 from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
-from morph_opt.traces.registry import trace_path, with_path
+from morph_opt.traces.registry import trace_paths, with_paths
 
 STOP = threading.Event()
 """Set where this process gives up: children are ended and no further ones started."""
@@ -99,9 +99,9 @@ def _lay_out(order: Order, folder: Path) -> None:
             if isinstance(value, str):
                 tables[part][name] = places.get(value, value)
     trace = tables["workload"]["trace"]
-    read = trace_path(trace)
-    if read is not None and read in places:
-        tables["workload"]["trace"] = with_path(trace, places[read])
+    read = trace_paths(trace)
+    if read and all(path in places for path in read):
+        tables["workload"]["trace"] = with_paths(trace, [places[path] for path in read])
     (folder / CONFIG).write_text(toml_text(tables), encoding="utf-8")
     if order.slo is not None:
         (folder / SLO).write_text(json.dumps(asdict(order.slo)), encoding="utf-8")

@@ -48,9 +48,6 @@ def make_parser() -> LineParser:
     )
     describe.only_with("--pictures", "--out")
     _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
-    several = commands.add_parser("survey", help="one page on every log below a folder")
-    several.add_argument("folder", type=Path, metavar="FOLDER", help="with logs, at any depth")
-    several.add_argument("--out", type=Path, metavar="FILE", help="else the page is printed")
     return parser
 
 
@@ -85,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    run = {"lint": _lint, "describe": _describe, "capacity": _capacity, "survey": _survey}
+    run = {"lint": _lint, "describe": _describe, "capacity": _capacity}
     return run[given.command](given)
 
 
@@ -134,13 +131,6 @@ def _capacity(given: argparse.Namespace) -> int:
     print(summary, file=sys.stderr)
     lines = [f"{time_s:.10g},{node},{event}\n" for time_s, node, event in events]
     _put("".join(("time_s,node,event\n", *lines)), given.out)
-    return 0
-
-
-def _survey(given: argparse.Namespace) -> int:
-    from morph_opt.traces.logs.survey import survey_page
-
-    _put(survey_page(given.folder), given.out)
     return 0
 
 

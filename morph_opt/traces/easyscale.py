@@ -15,6 +15,7 @@ from pathlib import Path
 from morph_opt.documents import Row, read_lines, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
 from morph_opt.perf.tables.elastic import ElasticTable
+from morph_opt.traces.format import WORKERS, LoadedTrace, TraceFormat
 
 TRACE, OVERHEAD = "workload-test.csv", "overhead.csv"
 """Files of the publication."""
@@ -218,3 +219,26 @@ def _row(row: Row) -> ElasticRow:
         row.integer("enable_heterogeneous_deterministic", at_least=0) > 0,
         row.text("preferred_gpu"),
     )
+
+
+def _load(folder: str, *, seed: int) -> LoadedTrace:
+    """Return the trace of a folder."""
+    del seed  # an original is the same for every seed
+    trace, truth, notice = load(folder)
+    return LoadedTrace(trace, truth, "original", notice)
+
+
+def _folder(path: str) -> tuple[str, ...]:
+    """Return the path if it is a folder; one file of it is a log of gangs."""
+    return (path,) if Path(path).is_dir() else ()
+
+
+def _files(folder: str) -> tuple[str, ...]:
+    """Return the files that are read in a folder."""
+    return tuple(str(Path(folder) / name) for name in (TRACE, OVERHEAD))
+
+
+FORMAT = TraceFormat(
+    "easyscale", (), _load, WORKERS, HOME, "easyscale", paths=_folder, files=_files
+)
+"""Trace format of a user's folder with the publication's files, which may not be offered."""

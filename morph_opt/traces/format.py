@@ -1,23 +1,27 @@
-"""What a trace format is: the one value that a new kind of trace adds."""
+"""Trace formats: the value by which a kind of trace is known, and the loaded trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol
 
-from morph_opt.domain import Trace
+from morph_opt.domain import InputError, Trace
 from morph_opt.domain.nearest import guessing
 from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
-
-if TYPE_CHECKING:
-    from morph_opt.traces.logs.jobs import Account
+from morph_opt.traces.logs.account import Account
 
 Kind = Literal["twin", "original", "file"]
 
 STATE_TRACE = "state"
-"""The trace of a replay in which no job arrives behind the state that it begins with."""
+"""The trace of a replay in which no job arrives after the state that it begins with."""
+
+MODEL = "the built-in performance model"
+SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
+WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs follows"
+"""Descriptions, for lists of formats, of how speeds attach to jobs."""
 
 
 @guessing
@@ -76,23 +80,28 @@ class TraceFormat:
     Parameters
     ----------
     name
-        Head of a spec, ``name`` or ``name/argument``.
+        Head of a spec: ``name``, ``name/argument``, or ``name:path`` with `paths`.
     arguments
-        What may stand behind it and is listed; "" for the name alone.
+        The arguments that are listed; "" for the name alone.
     load
         From argument, seed and options to jobs and speeds: a `TraceSource` that also takes the
-        options, by name, that it declares.
+        options, by name, that it declares. With `paths`, the argument is the path.
     speeds
-        How speeds attach to the jobs, in words.
+        Description of how speeds attach to the jobs.
     home
-        Short form of the cluster that it was made for, or what makes it from argument and
-        options; None for the default one.
+        Short form of the cluster that it was made for, or a function from argument and options
+        to it; None for the default cluster.
     data_set
-        What has to be on this machine; None for generated traces.
+        Data set that has to be on this machine; None for generated traces.
     options
-        Its options, and what each may be; whatever is not here is refused.
+        Its options with their ranges; all others are refused.
     log
         Whether it is a log: its readers are in `morph_opt.traces.logs.registry.LOG_FORMATS`.
+    paths
+        Function from the text after ``name:`` to the files or folders that it names, none if
+        they are not of this format; None if the format takes no path.
+    files
+        Function from a path to the files that are read there; None for the path alone.
     """
 
     name: str
@@ -103,13 +112,70 @@ class TraceFormat:
     data_set: str | None = None
     options: Mapping[str, Setting] = field(default_factory=dict)
     log: bool = False
+    paths: Callable[[str], tuple[str, ...]] | None = None
+    files: Callable[[str], tuple[str, ...]] | None = None
 
     @property
     def seeded(self) -> bool:
-        """Whether a seed decides anything of it: an original is what it is, and so is a log."""
-        return self.data_set is None and not self.log
+        """Whether a seed changes the trace: never of an original, a log or a file."""
+        return self.data_set is None and not self.log and self.paths is None
 
     @property
     def specs(self) -> tuple[str, ...]:
         """The traces that are listed, as `morph_opt.traces.load_trace` takes them."""
         return tuple(f"{self.name}/{one}" if one else self.name for one in self.arguments)
+
+
+def require_listed(name: str, argument: str, listed: Iterable[str]) -> None:
+    """Refuse an argument that a trace does not list.
+
+    Raises
+    ------
+    InputError
+        Naming the arguments that it takes.
+    """
+    listed = tuple(listed)
+    if argument not in listed:
+        may = " or ".join(one or "no argument" for one in listed)
+        raise InputError(f"{name} takes {may}, got {argument!r}", field="trace")
+
+
+def generated(
+    name: str,
+    draw: Callable[..., tuple[Trace, SpeedModel]],
+    speeds: str,
+    home: str | Callable[..., str] | None = None,
+    *,
+    arguments: tuple[str, ...] = ("",),
+    options: Mapping[str, Setting] | None = None,
+    others: bool = False,
+) -> TraceFormat:
+    """Return the format of a generated twin.
+
+    Parameters
+    ----------
+    name, speeds, home, arguments, options
+        As of `TraceFormat`.
+    draw
+        From argument, seed and options to jobs and speeds.
+    others
+        Whether ``draw`` takes arguments that are not listed, and refuses wrong ones itself.
+    """
+    load = partial(_load_generated, name, draw, () if others else arguments)
+    return TraceFormat(name, arguments, load, speeds, home, options=options or {})
+
+
+def _load_generated(
+    name: str,
+    draw: Callable[..., tuple[Trace, SpeedModel]],
+    listed: tuple[str, ...],
+    argument: str,
+    *,
+    seed: int,
+    **options: Any,
+) -> LoadedTrace:
+    """Draw a twin; its description is the notice."""
+    if listed:
+        require_listed(name, argument, listed)
+    trace, truth = draw(argument, seed=seed, **options)
+    return LoadedTrace(trace, truth, "twin", trace.description)

@@ -12,16 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from morph_opt.data import dataset
+from morph_opt.data import dataset, find, locate
 from morph_opt.documents import read_lines
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.domain._validate import require_finite
 from morph_opt.domain.job import LATEST_S, LEAST_WEIGHT, MOST_ITERATIONS, MOST_WEIGHT
 from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, read_throughputs
+from morph_opt.traces.format import LoadedTrace, TraceFormat
 
 TABLE = "simulation_throughputs.json"
 """Throughput table, relative to the data set's root."""
+
+HOME = "1x4:V100+1x4:P100+1x4:K80"
+"""Cluster of the publication."""
 
 UPSTREAM = "scheduler"
 """Folder of a checkout (and of a fetched copy) that holds table and traces."""
@@ -260,3 +264,23 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     trace = read_trace(files[argument], name=name, throughputs=throughputs, description=notice)
     also = [(row.job_type, row.gang) for row in read_rows(files[argument])]
     return trace, GavelTable(throughputs, also=also), notice
+
+
+def _load(argument: str, *, seed: int) -> LoadedTrace:
+    """Return a trace of the data set; without the data, an unknown name is refused first."""
+    del seed  # an original is the same for every seed
+    if find("gavel") is None:
+        require_known(argument, published_names())
+    trace, truth, notice = load(locate("gavel"), argument)
+    return LoadedTrace(trace, truth, "original", notice)
+
+
+FORMAT = TraceFormat(
+    "gavel",
+    ("max_min_fairness", "minimize_makespan"),
+    _load,
+    "the artifact's table, by GPU type, pairs included",
+    HOME,
+    "gavel",
+)
+"""Trace format of the originals."""

@@ -18,9 +18,12 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from morph_opt.data import locate
 from morph_opt.documents import Row, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Job, PlanFamily, Shape, Trace
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.traces.format import LoadedTrace, TraceFormat
 from morph_opt.traces.searches import SEARCH_COLUMNS, Trials, feedback_of
 
 GPU_TYPE = "A800-80GB"
@@ -252,3 +255,27 @@ def _measurements(path: Path) -> Iterator[tuple[Row, Measurement]]:
             yield row, Measurement(model, GPU_TYPE, shape, plan, iteration_s)
         elif folder not in MICRO_BENCHMARKS:
             raise row.error("iter_time", "must be above 0, got 0")
+
+
+def _load(argument: str, *, seed: int) -> LoadedTrace:
+    """Return a workload of the artifact with its measured tables."""
+    del seed  # an original is the same for every seed
+    name = f"morphling/{argument}"
+    if argument not in WORKLOADS:
+        raise InputError(unknown("trace", name, FORMAT.specs), field="trace")
+    root = locate("morphling")
+    table = read_tables(root)
+    notice = f"{name}: original trace of the public Morphling artifact, speeds as measured there"
+    path = root / "simulator" / "workloads" / WORKLOADS[argument]
+    trace = read_workload(path, name=name, models=table.models(), description=notice)
+    return LoadedTrace(trace, table, "original", notice)
+
+
+FORMAT = TraceFormat(
+    "morphling",
+    tuple(WORKLOADS),
+    _load,
+    "the artifact's measured table",
+    data_set="morphling",
+)
+"""Trace format of the originals."""

@@ -3,74 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from morph_opt.data import dataset, find, locate
 from morph_opt.documents import exists, is_file
 from morph_opt.domain import InputError, Trace
 from morph_opt.domain.checked import checked
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_kind, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.traces import easyscale, gavel, tiresias
-from morph_opt.traces.cluster_twins import (
-    CLUSTER_TWINS,
-    cluster_twin,
-    twin_home,
-)
+from morph_opt.traces import easyscale, gavel, morphling, tiresias
+from morph_opt.traces.cluster_twins import draw as cluster_twins
 from morph_opt.traces.format import STATE_TRACE, LoadedTrace, TraceFormat
 from morph_opt.traces.logs.guess import also, looks_like
-from morph_opt.traces.logs.options import load_spec
+from morph_opt.traces.logs.options import log_file, published_log, published_logs
 from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.logs.registry import (
     ENTRY_POINT_GROUP,
     LOG_FORMATS,
     LogSpec,
     require_format,
-    windowed,
 )
-from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
-from morph_opt.traces.options import LOG_OPTIONS, TWIN_OPTIONS
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
-from morph_opt.traces.twins.easyscale import EASYSCALE_TWIN, easyscale_twin
-from morph_opt.traces.twins.gavel import GAVEL_TWIN, gavel_twin
-from morph_opt.traces.twins.morphling import TWINS, twin
-from morph_opt.traces.twins.search import ONE_SEARCH, SEARCH_TWIN, search_twin
-from morph_opt.traces.twins.tiresias import TIRESIAS_TWIN, tiresias_twin
+from morph_opt.traces.twins import easyscale as easyscale_twin
+from morph_opt.traces.twins import gavel as gavel_twin
+from morph_opt.traces.twins import morphling as morphling_twins
+from morph_opt.traces.twins import search as search_twin
+from morph_opt.traces.twins import tiresias as tiresias_twin
 
 _EXTENSION = re.compile(r"[\w.-]{1,200}(:\w{1,200})?")
 
 
-def _load_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
-    if argument:
-        raise InputError(f"{name} takes nothing behind it, got {argument!r}", field="trace")
-    trace = twin(name, seed=seed)
-    return LoadedTrace(trace, builtin_model(), "twin", trace.description)
-
-
-def _load_morphling(argument: str, *, seed: int) -> LoadedTrace:
-    del seed  # an original is what it is
-    name = f"morphling/{argument}"
-    if argument not in WORKLOADS:
-        raise InputError(unknown("trace", name, known_traces()), field="trace")
-    root = locate("morphling")
-    table = read_tables(root)
-    notice = f"{name}: original trace of the public Morphling artifact, speeds as measured there"
-    path = root / "simulator" / "workloads" / WORKLOADS[argument]
-    trace = read_workload(path, name=name, models=table.models(), description=notice)
-    return LoadedTrace(trace, table, "original", notice)
-
-
 def _load_file(path: Path) -> LoadedTrace:
+    """Return the jobs of a CSV file in the layout of the Morphling workloads."""
     truth = builtin_model()
     notice = f"{path.name}: your file, speeds of the built-in performance model"
     try:
-        trace = read_workload(path, name=path.name, models=truth.models(), description=notice)
+        trace = morphling.read_workload(
+            path, name=path.name, models=truth.models(), description=notice
+        )
     except InputError as error:
         if not error.rule.startswith("column is missing"):
             raise
@@ -78,158 +53,23 @@ def _load_file(path: Path) -> LoadedTrace:
     return LoadedTrace(trace, truth, "file", notice)
 
 
-def _load_fair_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
-    if argument and (name, argument) != (GAVEL_TWIN, "slo"):
-        also = " or slo" if name == GAVEL_TWIN else ""
-        raise InputError(f"{name} takes nothing{also} behind it, got {argument!r}", field="trace")
-    trace, truth = (
-        gavel_twin(seed, slos=bool(argument)) if name == GAVEL_TWIN else tiresias_twin(seed)
-    )
-    return LoadedTrace(trace, truth, "twin", trace.description)
-
-
-def _load_search_twin(argument: str, *, seed: int) -> LoadedTrace:
-    trace, truth = search_twin(argument, seed)
-    return LoadedTrace(trace, truth, "twin", trace.description)
-
-
-def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
-    del seed  # an original is what it is
-    # A name that does not exist is refused as unknown before the data set is asked for: on a
-    # machine without it, fetching would not help.
-    if name == "tiresias":
-        tiresias.parse_name(argument)
-    elif find(name) is None:
-        gavel.require_known(argument, gavel.published_names())
-    reader = gavel.load if name == "gavel" else tiresias.load
-    trace, truth, notice = reader(locate(name), argument)
-    return LoadedTrace(trace, truth, "original", notice)
-
-
-def _load_cluster_twin(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
-    trace, truth = cluster_twin(name, argument, seed=seed, **options)
-    return LoadedTrace(trace, truth, "twin", trace.description)
-
-
 def _load_resampled(argument: str, *, seed: int, **options: Any) -> LoadedTrace:
     return resample(argument, seed=seed, load_trace=partial(load_trace, **options))
 
 
-PUBLISHED_LOGS = {
-    "acme": {name: f"data/job_trace/trace_{name}.csv" for name in ("seren", "kalos")},
-    "helios": {
-        name: f"data/{name.title()}/cluster_log.csv"
-        for name in ("earth", "saturn", "uranus", "venus")
-    },
-    "philly": {"": "trace-data/cluster_job_log"},
-}
-"""Files of published logs below the root of their data set, by argument."""
-
-
-def _load_published(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
-    files, title = PUBLISHED_LOGS.get(name, {}), f"{name}/{argument}" if argument else name
-    if windowed(argument)[0] not in files:
-        known = ", ".join((*(f"{name}/{one}" if one else name for one in files), f"{name}:PATH"))
-        raise InputError(f"unknown trace {title}; known are {known}", field="trace")
-    spec = log_of(title)
-    assert spec is not None
-    published = dataset(name)
-    terms = {"licence": published.licence, "citation": published.citation}
-    loaded = load_spec(spec, title, seed=seed, options=options, terms=terms)
-    return replace(loaded, kind="original")
-
-
-def _load_log(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
-    del argument  # is part of the path
-    short = replace(spec, path=Path(spec.path).name)
-    return load_spec(spec, str(short), seed=seed, options=options)
-
-
-def _load_easyscale_twin(argument: str, *, seed: int) -> LoadedTrace:
-    if argument:
-        rule = f"{EASYSCALE_TWIN} takes nothing behind it, got {argument!r}"
-        raise InputError(rule, field="trace")
-    trace, truth = easyscale_twin(seed)
-    return LoadedTrace(trace, truth, "twin", trace.description)
-
-
-def _load_easyscale(folder: str, argument: str, *, seed: int) -> LoadedTrace:
-    del seed, argument  # an original is what it is; the path is part of the name
-    trace, truth, notice = easyscale.load(folder)
-    return LoadedTrace(trace, truth, "original", notice)
-
-
-_EASYSCALE = "easyscale:"
-"""Begins the spec of a folder with EasyScale's trace and times, which nobody may be offered."""
-
-_WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs follows"
-_MODEL = "the built-in performance model"
-_GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
-_SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
-
-_LOG_HOMES = {"acme": "302x8:A800-80GB", "helios": "158x8:V100", "philly": "231x8:P100+321x2:P100"}
-"""Capacity of Kalos, of Venus at its largest, and of Philly; the last names no GPU type."""
-
 FORMATS: dict[str, TraceFormat] = {
     one.name: one
     for one in (
-        *(TraceFormat(name, ("",), partial(_load_twin, name), _MODEL) for name in TWINS),
-        TraceFormat(
-            GAVEL_TWIN,
-            ("", "slo"),
-            partial(_load_fair_twin, GAVEL_TWIN),
-            "a table drawn like Gavel's, by GPU type, pairs included",
-            _GAVEL_CLUSTER,
-        ),
-        TraceFormat(TIRESIAS_TWIN, ("",), partial(_load_fair_twin, TIRESIAS_TWIN), _SECONDS),
-        TraceFormat(SEARCH_TWIN, ("", *ONE_SEARCH), _load_search_twin, _SECONDS, "2x4:V100"),
-        *(
-            TraceFormat(
-                name,
-                tuple(arguments),
-                partial(_load_cluster_twin, name),
-                _SECONDS,
-                partial(twin_home, name),
-                options=TWIN_OPTIONS,
-            )
-            for name, arguments in CLUSTER_TWINS.items()
-        ),
-        *(
-            TraceFormat(
-                name,
-                tuple(PUBLISHED_LOGS.get(name, ())),
-                partial(_load_published, name),
-                _SECONDS,
-                _LOG_HOMES.get(name),
-                name if name in PUBLISHED_LOGS else None,
-                LOG_OPTIONS,
-                True,
-            )
-            for name in LOG_FORMATS
-        ),
-        TraceFormat(
-            "morphling",
-            tuple(WORKLOADS),
-            _load_morphling,
-            "the artifact's measured table",
-            data_set="morphling",
-        ),
-        TraceFormat(
-            "gavel",
-            ("max_min_fairness", "minimize_makespan"),
-            partial(_load_fair_original, "gavel"),
-            "the artifact's table, by GPU type, pairs included",
-            _GAVEL_CLUSTER,
-            "gavel",
-        ),
-        TraceFormat(
-            "tiresias",
-            ("60", "60x10"),
-            partial(_load_fair_original, "tiresias"),
-            _SECONDS,
-            data_set="tiresias",
-        ),
-        TraceFormat(EASYSCALE_TWIN, ("",), _load_easyscale_twin, _WORKERS, easyscale.HOME),
+        *morphling_twins.FORMATS,
+        gavel_twin.FORMAT,
+        tiresias_twin.FORMAT,
+        search_twin.FORMAT,
+        *cluster_twins.FORMATS,
+        *map(published_logs, LOG_FORMATS.values()),
+        morphling.FORMAT,
+        gavel.FORMAT,
+        tiresias.FORMAT,
+        easyscale_twin.FORMAT,
         TraceFormat(
             RESAMPLED,
             ("x1.2/as-is/naive",),
@@ -238,8 +78,55 @@ FORMATS: dict[str, TraceFormat] = {
         ),
     )
 }
-"""Every format that is built in, those of logs among them; a CSV file is one more, without a name.
-"""
+"""Built-in formats by name, logs included; a CSV file without a name is one more."""
+
+PATH_FORMATS = {one.name: one for one in (easyscale.FORMAT,)}
+"""Formats that take a path, ``NAME:PATH``; the readers of logs are in `LOG_FORMATS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """The parts of a spec without ``resampled/...``.
+
+    Parameters
+    ----------
+    format
+        Its built-in format; None for a CSV file, a user's own source and what is unknown.
+    argument
+        What the format's `load` takes.
+    paths
+        Files or folders that it names.
+    before, after
+        The spec's text around the paths.
+    log
+        The parts of a log's spec.
+    """
+
+    format: TraceFormat | None
+    argument: str = ""
+    paths: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    log: LogSpec | None = None
+
+    @classmethod
+    def of(cls, spec: str) -> _Spec:
+        """Return the parts of a spec."""
+        name, colon, rest = spec.partition(":")
+        known = PATH_FORMATS.get(name) if colon else None
+        paths = known.paths(rest) if known is not None and known.paths is not None else ()
+        if paths:
+            return cls(known, rest, paths, f"{name}:")
+        log = LogSpec.of(spec)
+        if log is not None:
+            before = f"{log.name}:"
+            after = spec[len(before) + len(log.path) :]
+            return cls(log_file(log), "", (log.path,), before, after, log)
+        name, _, argument = spec.partition("/")
+        if name in FORMATS:
+            return cls(FORMATS[name], argument)
+        of_file = spec != STATE_TRACE and (spec.endswith(".csv") or is_file(Path(spec)))
+        return cls(None, "", (spec,) if of_file else ())
 
 
 def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedTrace:
@@ -254,37 +141,24 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
     return loaded
 
 
-def _format_of(spec: str) -> TraceFormat | None:
-    copy = spec.removeprefix(_EASYSCALE)
-    if copy != spec and Path(copy).is_dir():  # one file of it is a log of gangs as they asked
-        load = partial(_load_easyscale, copy)
-        return TraceFormat("easyscale", ("",), load, _WORKERS, easyscale.HOME, "easyscale")
-    log = LogSpec.of(spec)
-    if log is not None:
-        load = partial(_load_log, log)
-        return TraceFormat(log.name, ("",), load, _SECONDS, options=LOG_OPTIONS, log=True)
-    return FORMATS.get(spec.partition("/")[0])
-
-
 def home_cluster(spec: str, **options: Any) -> str | None:
-    """Short form of the cluster that a trace was made for, where the default one cannot run it.
+    """Return the short form of the cluster that a trace was made for; None for the default one.
 
     Raises
     ------
     InputError
         If the trace does not take one of the options, or a value is out of range.
     """
-    spec = split_resampled(spec)[-1]
-    known = _format_of(spec)
+    parts = _Spec.of(split_resampled(spec)[-1])
     options = _understood(spec, options)
-    home = known.home if known is not None else None
-    return home(spec.partition("/")[2], **options) if callable(home) else home
+    home = parts.format.home if parts.format is not None else None
+    return home(parts.argument, **options) if callable(home) else home
 
 
 def _understood(spec: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given; refuses those that the trace, or what it draws from, has not."""
+    """Return the options that were given; refuse those that the drawn-from trace does not take."""
     spec = split_resampled(spec)[-1]
-    known = _format_of(spec)
+    known = _Spec.of(spec).format
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if known is None or name not in known.options:
@@ -296,68 +170,56 @@ def _understood(spec: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def takes_seed(spec: str, jobs_as: str | None = None) -> bool:
-    """Whether a seed decides anything of a trace: of a twin or a user's own source, not a file.
+    """Return whether a seed changes a trace: a twin or a user's own source, not a file.
 
-    Of a log only where ``jobs_as`` has its jobs drawn.
+    A seed changes a log only if ``jobs_as`` is ``sampled``.
     """
-    known = _format_of(spec)
+    known = _Spec.of(spec).format
     if known is None:
         return _source(spec) is not None
     return known.seeded or (known.log and jobs_as == "sampled")
 
 
 def log_of(spec: str) -> LogSpec | None:
-    """The log that a spec names, by path or as a published one; None if it names none."""
+    """Return the log that a spec names, by path or as a published one; None if it names none."""
     name, _, argument = spec.partition("/")
-    which, window = windowed(argument)
-    if which in PUBLISHED_LOGS.get(name, ()):
-        file = PUBLISHED_LOGS[name][which]
-        return LogSpec(name, str(locate(name, file) / file), window)
-    return LogSpec.of(spec)
+    published = LOG_FORMATS.get(name)
+    return (published and published_log(published, argument)) or LogSpec.of(spec)
 
 
 # ---------------------------------------------------------------- files that a spec names
 
 
-def trace_path(spec: str) -> str | None:
-    """The file or folder that a trace is read from, as its spec has it; None for a name."""
+def trace_paths(spec: str) -> tuple[str, ...]:
+    """Return the files or folders that a spec names, as it has them; none for a name."""
+    return _Spec.of(split_resampled(spec)[-1]).paths
+
+
+def with_paths(spec: str, paths: Sequence[str]) -> str:
+    """Return a spec whose trace is read from other paths; itself if it names none."""
     base = split_resampled(spec)[-1]
-    if base.startswith(_EASYSCALE) and Path(base.removeprefix(_EASYSCALE)).is_dir():
-        return base.removeprefix(_EASYSCALE)
-    log = LogSpec.of(base)
-    if log is not None:
-        return log.path
-    if base == STATE_TRACE or base.partition("/")[0] in FORMATS:
-        return None
-    return base if base.endswith(".csv") or is_file(Path(base)) else None
-
-
-def with_path(spec: str, path: str) -> str:
-    """A spec whose trace is read from another place."""
-    old, base = trace_path(spec), split_resampled(spec)[-1]
-    log = LogSpec.of(base)
-    if old is None:
+    parts = _Spec.of(base)
+    if not parts.paths:
         return spec
-    begin = spec[: len(spec) - len(base)]
-    return begin + (base.replace(old, path, 1) if log is None else str(replace(log, path=path)))
+    return spec[: len(spec) - len(base)] + parts.before + ",".join(paths) + parts.after
 
 
 def trace_files(spec: str) -> tuple[str, ...]:
-    """The files that a trace is read from; none for a name."""
-    path, log = trace_path(spec), LogSpec.of(split_resampled(spec)[-1])
-    if log is not None:
-        return tuple(map(str, Scan(Path(log.path), log.reader).reader.files()))
-    if path is not None and Path(path).is_dir():
-        return tuple(str(Path(path) / name) for name in (easyscale.TRACE, easyscale.OVERHEAD))
-    if path is None and ":" in spec:
-        _source(split_resampled(spec)[-1])  # code that a file must not name is refused here
-    return () if path is None else (path,)
+    """Return the files that a trace is read from; none for a name."""
+    base = split_resampled(spec)[-1]
+    parts = _Spec.of(base)
+    if parts.log is not None:
+        return tuple(map(str, Scan(Path(parts.log.path), parts.log.reader).reader.files()))
+    if parts.format is not None and parts.format.files is not None:
+        return parts.format.files(parts.argument)
+    if not parts.paths and ":" in spec:
+        _source(base)  # code that a file must not name is refused here
+    return parts.paths
 
 
 def absolute_spec(spec: str) -> str:
-    """A spec that means the same in every folder, where it names a file."""
-    path = trace_path(spec)
-    return spec if path is None else with_path(spec, str(Path(path).resolve()))
+    """Return a spec that means the same in every folder: its paths are absolute."""
+    return with_paths(spec, [str(Path(path).resolve()) for path in trace_paths(spec)])
 
 
 def known_traces() -> tuple[str, ...]:
@@ -392,9 +254,10 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
     spec = str(spec)
-    known = _format_of(spec)
+    parts = _Spec.of(spec)
     options = _understood(spec, options)
-    source = _source(spec) if known is None else (known.load, spec.partition("/")[2])
+    known = parts.format
+    source = _source(spec) if known is None else (known.load, parts.argument)
     if source is not None:
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from morph_opt.data import locate
 from morph_opt.documents import read_rows
 from morph_opt.domain import (
     InputError,
@@ -22,6 +23,7 @@ from morph_opt.domain._validate import shown_number
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
 from morph_opt.perf.tables.gangs import Gang, GangTable
+from morph_opt.traces.format import SECONDS, LoadedTrace, TraceFormat
 
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
@@ -172,3 +174,15 @@ def load(root: Path, argument: str) -> tuple[Trace, GangTable, str]:
     )
     trace = trace_of(rows, name=f"tiresias/{argument}", description=notice)
     return trace, GangTable(Gang(row.gpus, row.model) for row in rows), notice
+
+
+def _load(argument: str, *, seed: int) -> LoadedTrace:
+    """Return a trace of the data set; an unknown name is refused before the data are looked for."""
+    del seed  # an original is the same for every seed
+    parse_name(argument)
+    trace, truth, notice = load(locate("tiresias"), argument)
+    return LoadedTrace(trace, truth, "original", notice)
+
+
+FORMAT = TraceFormat("tiresias", ("60", "60x10"), _load, SECONDS, data_set="tiresias")
+"""Trace format of the originals."""

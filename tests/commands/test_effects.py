@@ -178,7 +178,6 @@ traces capacity --malformed | capacity c.csv --cluster 1x8 --trace table:cut.csv
 traces capacity --gpu-shares | CAPACITY | --gpu-shares round-up
 traces capacity --procs-per-gpu | CAPACITY | --procs-per-gpu 2
 traces capacity --gpu-resource | CAPACITY | --gpu-resource x
-traces survey --out | survey . | --out page.md
 traces lint --json | lint helios.csv | --json r.json
 traces lint --rows | lint helios.csv --json r.json | --rows
 traces describe --format | describe helios.csv | --format sacct

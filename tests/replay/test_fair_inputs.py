@@ -204,7 +204,7 @@ def test_bad_options(
         (["--objective", "os:getcwd"], "--objective: 'os:getcwd' must be callable as objective("),
         (["--policy", "builtins:dict"], "--policy: 'builtins:dict' must be callable as policy("),
         (["--trace", "builtins:dict"], "trace: 'builtins:dict' makes no LoadedTrace: dict has no"),
-        (["--trace", "gavel-96/nope"], "trace: gavel-96 takes nothing or slo behind it"),
+        (["--trace", "gavel-96/nope"], "trace: gavel-96 takes no argument or slo"),
     ],
 )
 def test_things_of_another_kind(

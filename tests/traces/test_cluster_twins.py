@@ -144,8 +144,8 @@ def test_jobs_alone_decide_the_span_and_no_job_exceeds_the_cluster() -> None:
         ("philly-twin", {"jobs": 0}, "jobs: must be a whole number from 1"),
         ("philly-twin", {"days": 0.0}, "days: must be a number above 0"),
         ("helios-twin", {"gpus": 800_000, "days": 3000.0}, "days: .* at most 1,000,000"),
-        ("helios-twin/venus", {}, "takes nothing behind it, got 'venus'"),
-        ("acme-twin/venus", {}, "takes kalos behind it, got 'venus'"),
+        ("helios-twin/venus", {}, "takes no argument, got 'venus'"),
+        ("acme-twin/venus", {}, "takes no argument or kalos, got 'venus'"),
     ],
 )
 def test_what_does_not_apply_is_refused(spec: str, options: dict[str, float], rule: str) -> None:

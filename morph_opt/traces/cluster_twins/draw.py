@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from morph_opt.domain import SEEDS, InputError, Trace
 from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.traces.cluster_twins.facts import ClusterFacts, load_facts
 from morph_opt.traces.cluster_twins.joint import joint_table
+from morph_opt.traces.format import SECONDS, generated, require_listed
 from morph_opt.traces.options import MOST_JOBS, NODE_GPUS, TWIN_OPTIONS
 
 CLUSTER_TWINS: dict[str, dict[str, str]] = {
@@ -48,9 +50,7 @@ def facts_of(name: str, argument: str = "") -> ClusterFacts:
 
 def _cluster_name(name: str, argument: str) -> str:
     known = CLUSTER_TWINS[name]
-    if argument not in known:
-        may = " or ".join(filter(None, known)) or "nothing"
-        raise InputError(f"{name} takes {may} behind it, got {argument!r}", field="trace")
+    require_listed(name, argument, known)
     return known[argument]
 
 
@@ -262,3 +262,17 @@ def _tenants(jobs: int, rng: np.random.Generator) -> Ints:
     weight = 1.0 / np.arange(1, _TENANTS + 1)
     upper = np.cumsum(weight) / weight.sum()
     return np.asarray(np.searchsorted(upper, rng.random(jobs), side="right"), dtype=np.int64)
+
+
+FORMATS = tuple(
+    generated(
+        name,
+        partial(cluster_twin, name),
+        SECONDS,
+        partial(twin_home, name),
+        arguments=tuple(arguments),
+        options=TWIN_OPTIONS,
+    )
+    for name, arguments in CLUSTER_TWINS.items()
+)
+"""Trace formats of the twins."""

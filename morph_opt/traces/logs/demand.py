@@ -8,11 +8,10 @@ from collections import Counter
 import numpy as np
 
 from formulations.arrays import Floats
+from morph_opt.traces.logs.account import ROUND_S
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import LogRow
 
-ROUND_S = 60.0
-"""Length of a round that short jobs are compared with."""
 HOUR_S = 3600.0
 TOP_USERS = 5
 LEAST_TOP_SHARE = 0.5

@@ -6,11 +6,9 @@ and cannot be identified from it: they are assumed in one of three ways, and the
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
@@ -20,7 +18,7 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable, curve_of
 from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.logs.demand import ROUND_S
+from morph_opt.traces.logs.account import ROUND_S, Account
 from morph_opt.traces.logs.reading.reader import Reader
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import LogRow, Reading
@@ -46,57 +44,6 @@ def _require_mapping(mapped: LogOptions) -> None:
 def _scaling(mapped: LogOptions) -> str:
     """Curve of anchored jobs; see `morph_opt.perf.tables.gangs.curve_of`."""
     return mapped.scaling or "linear"
-
-
-@dataclass(slots=True)
-class Account:
-    """What became of a log: the four lines that stand wherever its jobs are shown.
-
-    Parameters
-    ----------
-    report
-        Of the reading.
-    assumed, changed
-        What is not in the log; what is there and was altered.
-    terms
-        Licence and citation of a published log.
-    short
-        Jobs that measure the round and not the policy.
-    """
-
-    report: Report
-    assumed: list[str]
-    changed: list[str]
-    terms: Mapping[str, str] = field(default_factory=dict)
-    short: int = 0
-
-    def lines(self) -> dict[str, str]:
-        """The lines by name: read, dropped, assumed, changed."""
-        report = self.report
-        gpu_s = report.gpu_seconds
-        known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
-        return {
-            "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded; "
-            f"{self.short:,} run for less than a round of {ROUND_S:g} s",
-            "dropped": ", ".join(map(self._dropped, report.by_reason())) or "nothing",
-            "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
-            "changed": "; ".join(self.changed) or "nothing",
-        }
-
-    def texts(self) -> tuple[str, ...]:
-        """The lines as they are printed."""
-        return tuple(f"{name:<8} {line}" for name, line in self.lines().items())
-
-    def _dropped(self, counted: tuple[str, int]) -> str:
-        reason, count = counted
-        first = self.report.first_malformed
-        why = f" ({first})" if reason == "malformed" and first is not None else ""
-        return f"{reason} {count:,}{why}"
-
-    def as_json(self) -> str:
-        """The report of the reading with these lines."""
-        content = self.report.as_dict() | dict(self.terms) | {"account": self.lines()}
-        return json.dumps(content, indent=2) + "\n"
 
 
 def load_log(

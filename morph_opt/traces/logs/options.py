@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from morph_opt.data import dataset, locate
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import typed
 from morph_opt.domain.options import asked
-from morph_opt.traces.format import LoadedTrace
+from morph_opt.traces.format import SECONDS, LoadedTrace, TraceFormat
 from morph_opt.traces.logs.guess import also, looks_like
 from morph_opt.traces.logs.jobs import load_log
+from morph_opt.traces.logs.reading.reader import Reader
 from morph_opt.traces.logs.reading.records import MissingColumns
 from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.logs.registry import LogSpec
-from morph_opt.traces.options import LogOptions, ReadingOptions
+from morph_opt.traces.logs.registry import LogSpec, windowed
+from morph_opt.traces.options import LOG_OPTIONS, LogOptions, ReadingOptions
 
 _MODE_OF = {"scaling": "anchored", "mix": "sampled"}
 
@@ -61,3 +65,56 @@ def load_spec(
         return load_log(path, known, how, mapped, name=name, seed=seed, terms=terms)
     except MissingColumns as error:
         raise also(error, looks_like(path, unlike=known.name)) from error
+
+
+def log_file(spec: LogSpec) -> TraceFormat:
+    """Return the trace format of one log, ``FORMAT:PATH``."""
+    load = partial(_load_file, spec)
+    return TraceFormat(spec.name, ("",), load, SECONDS, options=LOG_OPTIONS, log=True)
+
+
+def _load_file(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+    """Return the jobs of one log, named without its folder."""
+    del argument  # is part of the path
+    short = replace(spec, path=Path(spec.path).name)
+    return load_spec(spec, str(short), seed=seed, options=options)
+
+
+def published_logs(reader: type[Reader]) -> TraceFormat:
+    """Return the trace format of the published logs of a log format, if it has any."""
+    return TraceFormat(
+        reader.name,
+        tuple(reader.data_files),
+        partial(_load_published, reader),
+        SECONDS,
+        reader.home,
+        reader.name if reader.data_files else None,
+        LOG_OPTIONS,
+        True,
+    )
+
+
+def published_log(reader: type[Reader], argument: str) -> LogSpec | None:
+    """Return the published log of ``NAME/argument``; None if the argument is none of them."""
+    which, window = windowed(argument)
+    file = reader.data_files.get(which)
+    if file is None:
+        return None
+    return LogSpec(reader.name, str(locate(reader.name, file) / file), window)
+
+
+def _load_published(
+    reader: type[Reader], argument: str, *, seed: int, **options: Any
+) -> LoadedTrace:
+    """Return the jobs of a published log, with its licence and citation."""
+    name = reader.name
+    title = f"{name}/{argument}" if argument else name
+    spec = published_log(reader, argument)
+    if spec is None:
+        files = (f"{name}/{one}" if one else name for one in reader.data_files)
+        known = ", ".join((*files, f"{name}:PATH"))
+        raise InputError(f"unknown trace {title}; known are {known}", field="trace")
+    published = dataset(name)
+    terms = {"licence": published.licence, "citation": published.citation}
+    loaded = load_spec(spec, title, seed=seed, options=options, terms=terms)
+    return replace(loaded, kind="original")

@@ -12,6 +12,8 @@ import numpy as np
 
 from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
 from morph_opt.perf.tables.elastic import ElasticTable
+from morph_opt.traces.easyscale import HOME
+from morph_opt.traces.format import WORKERS, generated
 from morph_opt.traces.twins.sampling import stratified
 
 EASYSCALE_TWIN = "easyscale-twin"
@@ -86,3 +88,13 @@ def _times(rng: np.random.Generator) -> dict[str, str]:
         kind: f"{fast_s * _TFLOPS['V100'] / peak * float(rng.uniform(0.8, 1.2)):.4f}"
         for kind, peak in _TFLOPS.items()
     }
+
+
+def _drawn(argument: str, *, seed: int) -> tuple[Trace, ElasticTable]:
+    """Return the twin; it takes no argument."""
+    del argument
+    return easyscale_twin(seed)
+
+
+FORMAT = generated(EASYSCALE_TWIN, _drawn, WORKERS, HOME)
+"""Trace format of the twin."""

@@ -19,6 +19,8 @@ from morph_opt.documents.packaged import packaged_toml
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, Key
+from morph_opt.traces.format import generated
+from morph_opt.traces.gavel import HOME
 from morph_opt.traces.twins.sampling import stratified
 
 GAVEL_TWIN = "gavel-96"
@@ -163,3 +165,13 @@ def _slo_factors(seed: int) -> npt.NDArray[np.float64]:
     rng = np.random.default_rng([97, seed])
     factors = np.resize(np.asarray(SLO_FACTORS), JOBS)
     return np.asarray(rng.permutation(factors))
+
+
+def _drawn(argument: str, *, seed: int) -> tuple[Trace, GavelTable]:
+    """Return the twin, with SLOs if the argument is ``slo``."""
+    return gavel_twin(seed, slos=bool(argument))
+
+
+_SPEEDS = "a table drawn like Gavel's, by GPU type, pairs included"
+FORMAT = generated(GAVEL_TWIN, _drawn, _SPEEDS, HOME, arguments=("", "slo"))
+"""Trace format of the twin."""

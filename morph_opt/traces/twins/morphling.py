@@ -7,6 +7,7 @@ A twin is drawn from aggregate statistics of its original (``twins.toml``); no r
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.traces.format import MODEL, generated
 from morph_opt.traces.requested import RequestedSpeeds
 from morph_opt.traces.twins.sampling import assign, match_total, stratified
 from morph_opt.traces.twins.stats import Cell, TwinStats, Variants, load_stats, size_class
@@ -195,3 +197,13 @@ def _with_guarantees(
     counts = np.array([[yes, len(jobs) - yes]])
     bins = assign(hours, counts, [yes_hours, float(hours.sum()) - yes_hours], rng)
     return [replace(job, guaranteed=bool(b == 0)) for job, b in zip(jobs, bins, strict=True)]
+
+
+def _drawn(name: str, argument: str, *, seed: int) -> tuple[Trace, SpeedModel]:
+    """Return a twin with the built-in speeds; it takes no argument."""
+    del argument
+    return twin(name, seed=seed), builtin_model()
+
+
+FORMATS = tuple(generated(name, partial(_drawn, name), MODEL) for name in TWINS)
+"""Trace formats of the twins."""

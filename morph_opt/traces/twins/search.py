@@ -15,6 +15,7 @@ import numpy as np
 from morph_opt.domain import InputError, Job, Range, Trace
 from morph_opt.domain.trace import Search
 from morph_opt.perf.tables.gangs import Gang, GangTable
+from morph_opt.traces.format import SECONDS, generated
 
 SEARCH_TWIN = "search-twin"
 """Name of the twin."""
@@ -46,7 +47,7 @@ def search_twin(argument: str, seed: int = 0) -> tuple[Trace, GangTable]:
     rng = np.random.default_rng([16, seed])
     if argument:
         if not argument.isdecimal():
-            rule = f"{SEARCH_TWIN} takes a number of trials behind it, got {argument!r}"
+            rule = f"{SEARCH_TWIN} takes a number of trials, got {argument!r}"
             raise InputError(rule, field="trace")
         TRIALS.require("trace", int(argument))
         jobs, searches = _search(rng, 0, int(argument), 0.0, WORK_S)
@@ -92,3 +93,9 @@ def _day(
         name = f"other-{number:03d}"
         jobs.append(_job(name, gang, float(at), work_s))
     return jobs, searches, [Gang(gang, _MODEL) for gang in sizes], SEARCH_TWIN
+
+
+FORMAT = generated(
+    SEARCH_TWIN, search_twin, SECONDS, "2x4:V100", arguments=("", *ONE_SEARCH), others=True
+)
+"""Trace format of the twin."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from morph_opt.domain import InputError, Trace
 from morph_opt.perf.tables.gangs import Gang, GangTable
+from morph_opt.traces.format import SECONDS, generated
 from morph_opt.traces.tiresias import TiresiasRow, trace_of
 from morph_opt.traces.twins.sampling import stratified
 
@@ -71,3 +72,13 @@ def tiresias_twin(seed: int = 0) -> tuple[Trace, GangTable]:
         trace_of(rows, name=TIRESIAS_TWIN, description=notice),
         GangTable(Gang(row.gpus, row.model, skewed=row.model in _SKEWED) for row in rows),
     )
+
+
+def _drawn(argument: str, *, seed: int) -> tuple[Trace, GangTable]:
+    """Return the twin; it takes no argument."""
+    del argument
+    return tiresias_twin(seed)
+
+
+FORMAT = generated(TIRESIAS_TWIN, _drawn, SECONDS)
+"""Trace format of the twin."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import re
 from pathlib import Path
 from typing import get_args
 
@@ -21,7 +20,6 @@ from morph_opt.traces.logs.capacity import Step, node_events, read_capacity
 from morph_opt.traces.logs.lint import lint, published_near
 from morph_opt.traces.logs.reading.checks import CHECKS, Severity
 from morph_opt.traces.logs.reading.clock import Clock, zone_of
-from morph_opt.traces.logs.survey import survey_page
 from tests.traces.logs.samples import SACCT, SAMPLES, put, read, sacct
 
 HELIOS = SAMPLES["helios"]
@@ -284,30 +282,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str, file: str)
     (tmp_path / "pai_job_table.csv").write_text("j,i,u,Terminated,1,2\n")
     with pytest.raises(InputError, match=r"needs the task table|cannot be read"):
         lint(tmp_path / file, name)
-
-
-def test_a_survey_has_facts_and_no_rows(tmp_path: Path) -> None:
-    for name in ("helios", "openb", "batsim"):
-        put(tmp_path / "logs", name, SAMPLES[name].text(), f"{name}.csv")
-    (tmp_path / "logs" / "other.csv").write_text("a,b\n1,2\n")
-    out = tmp_path / "page.md"
-    assert main(["survey", str(tmp_path / "logs"), "--out", str(out)]) == 0
-    text = out.read_text("utf-8")
-    assert "| `helios.csv` | helios |  | 2 | 2 | 0 | 346,200 |" in text
-    assert "other" not in text
-    assert str(tmp_path) not in text
-    (tmp_path / "logs" / "none").mkdir()
-    with pytest.raises(InputError, match="has no log of a known format"):
-        survey_page(tmp_path / "logs" / "none")
-
-
-def test_a_survey_tells_what_it_cannot_read(tmp_path: Path) -> None:
-    whole = SAMPLES["kueue"].text()
-    put(tmp_path, "kueue", whole.rstrip()[:-1], "cut.json")
-    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(whole.encode()))
-    text = survey_page(tmp_path)
-    assert "| `packed.json.gz` | kueue |" in text
-    assert re.search(r"- cut\.json, line \d+: is not JSON: expecting '}'", text)
 
 
 @pytest.mark.parametrize("command", ["lint", "capacity"])

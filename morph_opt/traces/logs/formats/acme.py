@@ -23,6 +23,10 @@ class AcmeReader(TableReader):
 
     name, zone = "acme", "UTC"
     published: ClassVar[tuple[int, ...]] = (818_327, 62_413)
+    data_files: ClassVar[Mapping[str, str]] = {
+        name: f"data/job_trace/trace_{name}.csv" for name in ("seren", "kalos")
+    }
+    home = "302x8:A800-80GB"  # Kalos
     marks = frozenset(("job_id", "gpu_num", "node_num", "type"))
     required = (
         "job_id", "user", "node_num", "gpu_num", "type", "state",
@@ -80,6 +84,11 @@ class HeliosReader(AcmeReader):
 
     name, zone = "helios", "Asia/Shanghai"
     published = ()
+    data_files: ClassVar[Mapping[str, str]] = {
+        name: f"data/{name.title()}/cluster_log.csv"
+        for name in ("earth", "saturn", "uranus", "venus")
+    }
+    home = "158x8:V100"  # Venus at its largest
     marks = frozenset(("job_id", "gpu_num", "node_num", "vc"))
     required = (
         "job_id", "user", "vc", "gpu_num", "node_num", "state",

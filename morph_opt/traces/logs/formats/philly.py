@@ -32,6 +32,8 @@ class PhillyReader(JsonReader):
 
     name, zone = "philly", _PACIFIC
     published = (_JOBS,)
+    data_files: ClassVar[Mapping[str, str]] = {"": "trace-data/cluster_job_log"}
+    home = "231x8:P100+321x2:P100"  # its publishers name no GPU type
     marks = frozenset(("jobid", "attempts", "submitted_time"))
     required = ("jobid", "status", "attempts", "submitted_time")
     statuses: ClassVar[Mapping[str, Outcome]] = {

@@ -106,6 +106,10 @@ class Reader(ABC):
     durations: ClassVar[bool] = True
     folds: ClassVar[bool] = False
     published: ClassVar[tuple[int, ...]] = ()
+    data_files: ClassVar[Mapping[str, str]] = {}
+    """Logs of the data set of this name: argument of the trace -> file below the set's root."""
+    home: ClassVar[str | None] = None
+    """Short form of the cluster that they are of; None if there are none or it is not known."""
     taken: ClassVar[tuple[str, ...]] = ()
     statuses: ClassVar[Mapping[str, Outcome]] = {}
     """What each status of the format means."""

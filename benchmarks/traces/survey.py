@@ -1,11 +1,17 @@
-"""One page: what the linter finds in every log below a folder. Facts and figures, no rows."""
+"""Report page on every log below a folder.
+
+Run ``python -m benchmarks.traces.survey FOLDER --out FILE``. Facts and figures of the linter; no row of a log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from morph_opt.documents import exists
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.documents import exists, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import shown
 from morph_opt.table import Table
@@ -20,13 +26,13 @@ _INTRODUCTION = """\
 Each file of a known format below one folder, read whole by `python -m morph_opt.traces lint`
 ([logs](../../docs/logs.md)) as it lies there: format guessed, no cluster named, nothing
 rounded up. Facts and figures only; no row of any log is here. This page is written by
-`python -m morph_opt.traces survey FOLDER --out FILE`.
+`python -m benchmarks.traces.survey FOLDER --out FILE`.
 
 """
 
 
 def survey(folder: Path) -> Iterator[tuple[str, Lint | InputError]]:
-    """Every log of a known format below a folder, or why it cannot be read, in order of names."""
+    """Yield every log of a known format below a folder, or its error, in order of names."""
     for path in sorted(folder.rglob("*")):
         suffix = path.with_suffix("").suffix if path.suffix in PACKED else path.suffix
         if suffix not in SUFFIXES or not path.is_file():
@@ -42,7 +48,7 @@ def survey(folder: Path) -> Iterator[tuple[str, Lint | InputError]]:
 
 
 def survey_page(folder: Path) -> str:
-    """The page, in Markdown.
+    """Return the page, in Markdown.
 
     Raises
     ------
@@ -88,9 +94,36 @@ def survey_page(folder: Path) -> str:
 
 
 def _dropped(one: Lint) -> str:
+    """Return the dropped rows by reason."""
     return ", ".join(f"{reason} {count:,}" for reason, count in one.report.by_reason())
 
 
 def _plain(text: str) -> str:
-    """A sentence that Markdown does not take for anything else."""
+    """Escape a sentence for Markdown."""
     return shown(text, 600).replace("<", "&lt;").replace("*", "\\*")
+
+
+def make_parser() -> LineParser:
+    """Return the parser."""
+    parser = LineParser(
+        prog="python -m benchmarks.traces.survey",
+        description="Write a page on every log below a folder.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder with logs at any depth")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="page to write")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(given: argparse.Namespace) -> int:
+    """Write the page."""
+    write_atomically(given.out, survey_page(given.folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))

@@ -1,0 +1,1 @@
+"""Pages on public traces of clusters."""
