@@ -26,7 +26,9 @@ KEPT = {
     "runs/write.py: write_text",  # in a folder that was just made
     "solvers/fronts/pulp.py: read_text",  # a solver's log in a folder of its own
     "solvers/worker/process.py: read_text",  # /proc
-    "traces/registry.py: load",  # a reader of ours
+    "traces/easyscale.py: load",  # a reader of ours
+    "traces/gavel.py: load",
+    "traces/tiresias.py: load",
     "sweep/cell.py: read_bytes",  # a digest only
     "sweep/child.py: loads",  # the parent's order, and the answer, in a folder of its own
     "sweep/child.py: open",
