@@ -1,6 +1,7 @@
 """Report page on every log below a folder.
 
-Run ``python -m benchmarks.traces.survey FOLDER --out FILE``. Facts and figures of the linter; no row of a log.
+Run ``python -m benchmarks.traces.survey FOLDER --out FILE``. The page has facts and figures of the
+linter, and no row of a log.
 """
 
 from __future__ import annotations
