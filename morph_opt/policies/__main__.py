@@ -12,20 +12,24 @@ from morph_opt.domain import InputError
 from morph_opt.domain.nearest import unknown
 
 if TYPE_CHECKING:
-    from morph_opt.policies.spec import PolicySpec
+    from morph_opt.policies.catalog import PolicySpec
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser of the command."""
     parser = LineParser(prog="python -m morph_opt.policies", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
-    parser.add_argument("--markdown", action="store_true", help="as the tables of docs/policies.md")
-    parser.only("--markdown", "has every name: give none", lambda given: not given.names)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="policies and objectives to list (all)"
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the tables of docs/policies.md"
+    )
+    parser.only("--markdown", "prints every name: give none", lambda given: not given.names)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _print_tables, arguments)
 
 
@@ -57,15 +61,15 @@ def _print_tables(given: argparse.Namespace) -> int:
 
 
 def objectives_table() -> str:
-    """Markdown of the objectives."""
+    """Return the Markdown table of the objectives."""
     from morph_opt.policies.registry import OBJECTIVES
 
     header = (
         "objective",
-        "what a round is worth",
+        "value of a round",
         "source",
-        "needs to know the rest of a job",
-        "may be told",
+        "needs the work left",
+        "options",
         "page",
     )
     return _table(
@@ -78,11 +82,11 @@ def objectives_table() -> str:
 
 
 def baselines_table() -> str:
-    """Markdown of the policies but ``milp``."""
+    """Return the Markdown table of the policies other than ``milp``."""
     from morph_opt.policies.registry import POLICIES
 
     return _table(
-        ("policy", "rule", "source", "may be told", "page"),
+        ("policy", "rule", "source", "options", "page"),
         [
             (f"`{spec.name}`", spec.rule, spec.source, _options(spec), _link(spec))
             for spec in POLICIES.values()
@@ -92,7 +96,7 @@ def baselines_table() -> str:
 
 
 def times_table() -> str:
-    """Markdown of the rules with times of their own, those with the same ones together."""
+    """Return the Markdown table of constants in seconds or GPU-seconds, grouped by constant."""
     from morph_opt.policies.registry import OBJECTIVES, POLICIES
 
     found: dict[tuple[str, str], list[str]] = {}
@@ -101,18 +105,22 @@ def times_table() -> str:
             if spec.own_times:
                 found.setdefault((spec.own_times, kind), []).append(f"`{spec.name}`")
     rows = [(times, kind, ", ".join(names)) for (times, kind), names in found.items()]
-    return _table(("times in the rule", "of", "names"), rows)
+    return _table(("constants of the rule", "kind", "names"), rows)
 
 
 def options_table() -> str:
-    """Markdown of the options with their ranges."""
-    from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
+    """Return the Markdown table of the options with their ranges."""
+    from morph_opt.policies.options import OPTIONS
+    from morph_opt.policies.registry import OBJECTIVES, POLICIES
 
     rows = []
     for known in OPTIONS.values():
-        policy = "`milp`" if known.name in MILP_OPTIONS else known.about.help.partition(";")[0]
-        rows.append((f"`{known.flag}`", known.takes, policy))
-    return _table(("option", "takes", "known to"), rows)
+        names = [s.name for s in POLICIES.values() if known.name in s.options]
+        names += [
+            f"milp --objective {s.name}" for s in OBJECTIVES.values() if known.name in s.options
+        ]
+        rows.append((f"`{known.flag}`", known.takes, ", ".join(f"`{name}`" for name in names)))
+    return _table(("option", "value", "known to"), rows)
 
 
 def _options(spec: PolicySpec[object]) -> str:

@@ -1,145 +1,321 @@
-"""Every policy and objective of the package, a `PolicySpec` each, as ``catalog.toml`` lists them.
+"""Catalogue of the objectives of this package, and the type of its entries.
 
-The module of one is imported when it is made: a run pays for the policy that it has.
+Command lines, help texts, refusals and ``docs/policies.md`` are derived from these values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from formulations.parameters import SERVICE
 from morph_opt.decision.objective import Objective
-from morph_opt.documents.packaged import packaged_toml
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds, require_pair_speeds
-from morph_opt.policies.base import Policy
-from morph_opt.policies.gavel.mechanism import RESET_S
+from morph_opt.policies.auto import objective_for
+from morph_opt.policies.objectives.attained_service import QueuedService
+from morph_opt.policies.objectives.cost import CostWithSlos
+from morph_opt.policies.objectives.feedback import Feedback
+from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
+from morph_opt.policies.objectives.follow_shares import FollowShares, Makespan
+from morph_opt.policies.objectives.plain import Jct, Lookahead, SavedTime, Throughput
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.policies.sizes import PRIOR_MEAN
-from morph_opt.policies.spec import Needs, PolicySpec
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 
-ObjectiveSpec = PolicySpec[Objective[Any]]
-BaselineSpec = PolicySpec[Policy]
+Made_co = TypeVar("Made_co", covariant=True)
+Maker = Callable[[SpeedModel, PolicyOptions], Made_co]
 
-_WORDS = {
-    "limits": f"queues up to {' and '.join(f'{n:,g}' for n in QUEUE_LIMITS_GPU_S)} GPU-s",
-    "amortised": f"start-ups charged to {SERVICE.amortise_s:g} s of service",
-    "owed": f"lags made up in {SERVICE.horizon_s:,g} s, "
-    f"start-ups charged to {SERVICE.amortise_s:g} s",
-    "guessed": f"jobs of about {math.exp(PRIOR_MEAN):,.0f} GPU-s before one has completed",
-    "resets": f"shares solved again after {RESET_S:,g} s at least",
-}
-"""What ``own_times`` says of constants of the rules."""
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Needs of a policy or objective beyond jobs, cluster and speeds.
+
+    Parameters
+    ----------
+    prices
+        Whether every GPU type needs a price.
+    memory
+        Whether it must see every round of the replay in order.
+    rest
+        Whether it needs the work that jobs have left: ``"no"``, ``"yes"``, or what instead.
+    slices
+        Whether it stops and starts jobs every round, so that starts must be shorter than a round.
+    """
+
+    prices: bool = False
+    memory: bool = False
+    rest: str = "no"
+    slices: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec(Generic[Made_co]):
+    """Named policy, or named objective of the policy ``milp``.
+
+    Parameters
+    ----------
+    name
+        Name on command lines.
+    make
+        Function that makes it from the belief and the options.
+    rule
+        Its rule in one line.
+    source
+        Publication, or who states the rule.
+    page
+        Page under ``docs`` that states it; "" if the line is enough.
+    options
+        Names of `morph_opt.policies.options.OPTIONS` that it knows; for an objective, those beyond
+        `MILP_OPTIONS`.
+    needs
+        See `Needs`.
+    blind
+        Whether it always sees estimates of the work that jobs have left.
+    workers
+        Whether it schedules jobs whose workers take turns on any number of GPUs: ``"no"``,
+        ``"yes"``, or ``"only"`` if it schedules no others.
+    draws
+        Whether the seed changes its decisions: ``"no"``, ``"yes"``, or ``"packing"`` if only with
+        that option.
+    own_times
+        Constants of its rule in seconds or GPU-seconds, which do not follow the unit of a workload;
+        "" if there are none.
+    """
+
+    name: str
+    make: Maker[Made_co]
+    rule: str
+    source: str
+    page: str = ""
+    options: tuple[str, ...] = ()
+    needs: Needs = Needs()
+    blind: bool = False
+    workers: str = "no"
+    draws: str = "no"
+    own_times: str = ""
+
+
+ObjectiveSpec = PolicySpec[Objective[Any]]
+
+LIMITS = f"queues up to {' and '.join(f'{n:,g}' for n in QUEUE_LIMITS_GPU_S)} GPU-s"
+AMORTISED = f"start-ups charged to {SERVICE.amortise_s:g} s of service"
+OWED = f"lags made up in {SERVICE.horizon_s:,g} s, start-ups charged to {SERVICE.amortise_s:g} s"
+GUESSED = f"jobs of about {math.exp(PRIOR_MEAN):,.0f} GPU-s before one has completed"
+SAMPLES = "a published distribution of GPU-s"
 
 
 def default_index() -> GittinsIndex:
-    """Gittins index of the generated twin; give your own samples to the policy directly."""
+    """Return the Gittins index of the generated twin; a policy also accepts other samples."""
     from morph_opt.traces.twins.tiresias import twin_samples
 
     return GittinsIndex.of(twin_samples())
 
 
-_TAKEN: Mapping[str, Callable[[SpeedModel, PolicyOptions], Any]] = {
-    "belief": lambda belief, _: belief,
-    "options": lambda _, options: options,
-    "packing": lambda belief, options: require_pair_speeds(belief) if options.packing else None,
-    "index": lambda *_: default_index(),
-}
-"""What makers take that is no option by its name."""
+def pairs_of(belief: SpeedModel, options: PolicyOptions) -> PairSpeeds | None:
+    """Return the measured speeds of pairs, or None without ``packing``."""
+    return require_pair_speeds(belief) if options.packing else None
 
 
-def _maker(
-    where: str, takes: Sequence[str], more: Mapping[str, Any]
-) -> Callable[[SpeedModel, PolicyOptions], Any]:
-    """Calls ``module:name`` of this package with what it takes, by name."""
-    module, _, name = where.partition(":")
-
-    def make(belief: SpeedModel, options: PolicyOptions) -> Any:
-        made = getattr(import_module(f"{__package__}.{module}"), name)
-        given = {
-            one: _TAKEN[one](belief, options) if one in _TAKEN else getattr(options, one)
-            for one in takes
-        }
-        return made(**given, **more)
-
-    return make
+def _ratios(name: str, rule: str, source: str, page: str, *known: str) -> ObjectiveSpec:
+    """Return an objective that evens out finish-time ratios to the shares of a Gavel policy."""
+    return PolicySpec(
+        name,
+        lambda belief, options: EqualiseRatios(belief, name, options.entity_weights),
+        rule,
+        source,
+        page=page,
+        options=known,
+        needs=Needs(memory=True, rest="yes"),
+    )
 
 
-def _spec(name: str, table: dict[str, Any]) -> PolicySpec[Any]:
-    make = _maker(table.pop("make"), table.pop("takes", ("belief",)), table.pop("with", {}))
-    parts = {
-        "options": tuple(table.pop("options", ())),
-        "needs": Needs(**table.pop("needs", {})),
-        "own_times": table.pop("own_times", "").format(**_WORDS),
-    }
-    return PolicySpec(name, make, **parts, **table)
+def _shares(name: str, rule: str, rest: str = "no") -> ObjectiveSpec:
+    """Return an objective that follows the shares of a Gavel policy."""
+    return PolicySpec(
+        name,
+        lambda belief, options: FollowShares(belief, name, pairs_of(belief, options)),
+        rule,
+        "Gavel",
+        page="formulations/fairness.md",
+        needs=Needs(memory=True, rest=rest),
+        own_times=OWED,
+    )
 
 
-def _specs() -> dict[str, dict[str, PolicySpec[Any]]]:
-    return {
-        kind: {name: _spec(name, table) for name, table in tables.items()}
-        for kind, tables in packaged_toml(__package__, "catalog.toml").items()
-    }
+def _feedback(
+    name: str,
+    then: Callable[[], Objective[Any]] | None,
+    rule: str,
+    source: str,
+    needs: Needs,
+    own_times: str = "",
+) -> ObjectiveSpec:
+    """Return an objective of first reports, then equal turns or the objective of ``then``."""
+    return PolicySpec(
+        name,
+        lambda belief, options: Feedback(
+            belief, name, None if then is None else then(), options.feedback_share
+        ),
+        rule,
+        source,
+        page="formulations/feedback.md",
+        options=("feedback_share",),
+        needs=needs,
+        own_times=own_times,
+    )
 
 
-_SPECS = _specs()
-
-OBJECTIVES: dict[str, ObjectiveSpec] = _SPECS["objectives"]
-"""Objectives of the policy ``milp``."""
-
-BASELINES: dict[str, BaselineSpec] = _SPECS["baselines"]
-"""Policies that solve no MILP of ours per round."""
-
-
-def feedback(belief: SpeedModel, feedback_share: float, name: str) -> Objective[Any]:
-    """First reports, then equal turns or, behind a comma, another objective."""
-    from morph_opt.policies.objectives.attained_service import QueuedService
-    from morph_opt.policies.objectives.feedback import Feedback
-    from morph_opt.policies.objectives.plain import Jct
-
-    middle: dict[str, Callable[[], Objective[Any]]] = {
-        "feedback,jct": Jct,
-        "feedback,las": lambda: QueuedService(rigid=False),
-    }
-    then = middle[name]() if name in middle else None
-    return Feedback(belief, name, then, feedback_share)
+def _service(name: str, rule: str, *, gittins: bool = False, rigid: bool = False) -> ObjectiveSpec:
+    """Return an objective of Tiresias' queues, by attained service or by Gittins index."""
+    return PolicySpec(
+        name,
+        lambda _, options: QueuedService(
+            name,
+            starvation_knob=options.starvation_knob,
+            index=default_index() if gittins else None,
+            rigid=rigid,
+        ),
+        rule,
+        "Tiresias",
+        page=f"formulations/{'gittins' if gittins else 'las'}.md",
+        options=("starvation_knob",),
+        needs=Needs(memory=True, rest="its distribution" if gittins else "no"),
+        own_times=", ".join((LIMITS, *((SAMPLES,) if gittins else ()), AMORTISED)),
+    )
 
 
-def slices(belief: SpeedModel, packing: PairSpeeds | None, any_affinity: bool = False) -> Policy:
-    """Gandiva's slices, of pairs where these may be packed."""
-    if packing is not None:
-        from morph_opt.policies.gandiva.packed import PackedSlices
+_OBJECTIVES: list[ObjectiveSpec] = [
+    PolicySpec(
+        "auto",
+        lambda _, options: objective_for(options),
+        "`saved-time`; with estimates `lookahead`, for workers `jct`; promises by weight",
+        "this project",
+        page="formulations/objectives.md",
+        needs=Needs(rest="yes"),
+        workers="yes",
+    ),
+    PolicySpec(
+        "throughput",
+        lambda *_: Throughput(),
+        "speed relative to the request, restarts priced; guarantees first",
+        "Morphling",
+        page="formulations/objectives.md",
+        workers="yes",
+    ),
+    PolicySpec(
+        "jct",
+        lambda *_: Jct(),
+        "completions per second: shortest remaining time, for malleable jobs",
+        "classical rule, restarts priced",
+        page="formulations/objectives.md",
+        needs=Needs(rest="yes"),
+        workers="yes",
+    ),
+    PolicySpec(
+        "lookahead",
+        lambda *_: Lookahead(),
+        "completion time saved, GPU-seconds priced by the backlog",
+        "this project",
+        page="formulations/lookahead.md",
+        needs=Needs(rest="yes"),
+        workers="yes",
+    ),
+    PolicySpec(
+        "saved-time",
+        lambda *_: SavedTime(),
+        "completion time saved per root of the time that GPUs are held",
+        "this project",
+        page="formulations/saved-time.md",
+        needs=Needs(rest="yes"),
+        workers="yes",
+    ),
+    PolicySpec(
+        "jct-blind",
+        lambda *_: Lookahead(name="jct-blind"),
+        "`lookahead` on work left as guessed from jobs that have completed",
+        "this project, Gittins",
+        page="formulations/unknown-durations.md",
+        blind=True,
+        own_times=GUESSED,
+    ),
+    _ratios(
+        "fairness",
+        "even finish times against max-min fair rates",
+        "Gavel",
+        "formulations/fairness.md",
+    ),
+    _ratios(
+        "fairness-agnostic",
+        "`fairness` for a scheduler that cannot tell GPU types apart",
+        "Gavel",
+        "formulations/fairness.md",
+    ),
+    _ratios(
+        "hierarchical",
+        "fair between tenants, then between a tenant's jobs",
+        "Gavel",
+        "formulations/hierarchical.md",
+        "entity_weights",
+    ),
+    _ratios(
+        "hierarchical-fifo",
+        "fair between tenants, then in order of arrival",
+        "Gavel",
+        "formulations/hierarchical.md",
+        "entity_weights",
+    ),
+    _ratios("ftf", "the largest finish-time ratio", "Themis, Gavel", "formulations/finish-time.md"),
+    PolicySpec(
+        "makespan",
+        lambda belief, options: Makespan(belief, pairs_of(belief, options)),
+        "the end of the last job",
+        "this project; Gavel on mixed types",
+        page="formulations/makespan.md",
+        needs=Needs(memory=True, rest="yes"),
+        workers="yes",
+        own_times=f"on several GPU types {OWED}",
+    ),
+    _shares("max_throughput", "most steps per second over all jobs"),
+    PolicySpec(
+        "cost",
+        lambda belief, _: CostWithSlos(belief),
+        "service-level objectives (deadlines) first, then work per dollar",
+        "Gavel",
+        page="formulations/cost.md",
+        needs=Needs(prices=True, memory=True, rest="yes"),
+    ),
+    _shares("fifo", "shares by arrival"),
+    _shares("srpt", "shares by remaining time", rest="yes"),
+    _feedback(
+        "feedback",
+        None,
+        "first reports soon, then equal turns, then GPUs in use: rounds as time slices",
+        "Gandiva, this project",
+        Needs(slices=True),
+    ),
+    _feedback(
+        "feedback,jct",
+        Jct,
+        "first reports soon, then shortest remaining time",
+        "this project",
+        Needs(rest="yes", slices=True),
+    ),
+    _feedback(
+        "feedback,las",
+        lambda: QueuedService(rigid=False),
+        "first reports soon, then least attained service",
+        "this project",
+        Needs(memory=True, slices=True),
+        own_times=f"{LIMITS}, {AMORTISED}",
+    ),
+    _service("las", "least attained service first, spare GPUs to all jobs"),
+    _service("gittins", "highest Gittins index first", gittins=True),
+    _service("las-rigid", "`las` for requested GPU counts only", rigid=True),
+    _service("gittins-rigid", "`gittins` for requested GPU counts only", gittins=True, rigid=True),
+]
 
-        return PackedSlices(belief, packing, any_affinity=any_affinity)
-    from morph_opt.policies.gandiva.policy import GandivaSlices
-
-    return GandivaSlices(belief, any_affinity=any_affinity)
-
-
-def greedy(belief: SpeedModel, objective: str) -> Policy:
-    """The values of an objective that needs nothing but the round's tables, by greed."""
-    from morph_opt.policies.malleable.greedy import Greedy
-    from morph_opt.policies.objectives import plain
-
-    return Greedy(belief, plain.OBJECTIVES[objective](), f"greedy:{objective}")
-
-
-def pollux(belief: SpeedModel, seed: int) -> Policy:
-    """Pollux' search, drawn with this seed."""
-    from morph_opt.policies.malleable.pollux import PolluxSearch
-    from morph_opt.policies.malleable.pollux_rule import Budget
-
-    return PolluxSearch(belief, Budget(seed=seed))
-
-
-def yarn(belief: SpeedModel) -> Policy:
-    """The first-come first-served baseline under EasyScale's name."""
-    from morph_opt.policies.rigid import Fifo
-
-    fair = Fifo(belief)
-    fair.name = "easyscale:yarn-cs"
-    return fair
+OBJECTIVES: dict[str, ObjectiveSpec] = {spec.name: spec for spec in _OBJECTIVES}
+"""Objectives of the policy ``milp`` by name."""

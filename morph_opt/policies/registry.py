@@ -19,11 +19,11 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.auto import promises_for
 from morph_opt.policies.base import Policy
+from morph_opt.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
-from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
+from morph_opt.policies.catalog import OBJECTIVES, Needs, PolicySpec
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
-from morph_opt.policies.spec import Needs, PolicySpec
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver

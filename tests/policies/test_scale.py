@@ -30,11 +30,11 @@ from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.policies.catalog import PolicySpec
 from morph_opt.policies.malleable import pollux_rule
 from morph_opt.policies.malleable.pollux_rule import Budget
 from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
-from morph_opt.policies.spec import PolicySpec
 from morph_opt.replay import replay
 from tests.policies.worlds import DP, job
 
