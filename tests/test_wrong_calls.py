@@ -159,7 +159,7 @@ mo.read_run(".") | is no run folder (it has no summary.json)
 mo.read_snapshot("") | path: must not be empty
 mo.load_cluster("") | text: must not be empty
 mo.load_trace("") | must not be empty
-mo.FillingPolicy() | abstract method fill
+mo.FillingPolicy() | Can't instantiate abstract class FillingPolicy
 mo.Summary() | Summary() needs trace
 mo.Summary(5) | Summary() takes 0 values without a name, got 1
 mo.Summary.of(5) | values: must be a dict, got 5

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from morph_opt.decision.method import Evidence
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.domain.checked import checked
+from morph_opt.domain.missing import MissingEqual
 from morph_opt.extend import import_path, require_kind
 
 SOLVING = ("residual", "exact")
 """Steps of a round that ask a solver for the decision; see `RoundReport.step`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoundReport:
+@dataclass(frozen=True, eq=False, slots=True)
+class RoundReport(MissingEqual):
     """How a policy came to its allocation; one row of ``rounds.csv``.
 
     Parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import nan
 
 from morph_opt.domain import Cluster, Placement
+from morph_opt.domain.missing import MissingEqual
 from morph_opt.domain.nearest import guessing
 from morph_opt.domain.placement import runs_text
 from morph_opt.metrics.cost import job_cost_usd, slo_state
@@ -17,8 +18,8 @@ from morph_opt.runs.rows import columns, line, to_cells
 
 
 @guessing
-@dataclass(frozen=True, slots=True)
-class JobRow:
+@dataclass(frozen=True, eq=False, slots=True)
+class JobRow(MissingEqual):
     """One job; times in seconds, NaN where there is none.
 
     Parameters

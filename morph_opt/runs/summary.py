@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from morph_opt.domain import InputError
 from morph_opt.domain.checked import checked
+from morph_opt.domain.missing import MissingEqual
 from morph_opt.metrics.bounds.lower import (
     Demands,
     avg_jct_lower_bound,
@@ -32,8 +33,8 @@ def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool 
 
 
 @checked
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Summary:
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True, repr=False)
+class Summary(MissingEqual):
     """The figures of a run; a float is NaN where nothing can be said.
 
     They have the names of ``summary.json``. Each field carries its meaning, its unit and how

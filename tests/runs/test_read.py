@@ -242,3 +242,14 @@ def test_a_summary_of_another_form_is_refused(
 def test_events_keep_their_words(run: Run) -> None:
     lines = [json.loads(event_to_line(event))["event"] for event in run.events]
     assert run.events.column("event") == lines
+
+
+def test_rows_with_missing_numbers_are_equal(run: Run) -> None:
+    """NaN is a missing number: Python 3.13 compares fields one by one, where NaN != NaN."""
+    row = replace(run.jobs[0], deadline_s=float("nan"))
+    same = replace(row, deadline_s=float("nan"))
+    assert row == same
+    assert hash(row) == hash(same)
+    assert row != replace(row, deadline_s=1.0)
+    assert row != replace(row, job="another")
+    assert row != run.rounds[0]
