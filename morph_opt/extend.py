@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import formulations  # noqa: F401 - found now, also where it lies in the current folder
-from morph_opt.domain.checked import kind_of
+from morph_opt.domain.arguments import kind_of
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.nearest import did_you_mean
 

@@ -28,9 +28,8 @@ def lazily(package: str) -> Callable[[str], object]:
         if not where:
             where.update(_imported(package))
         if name not in where:
-            from morph_opt.domain.nearest import no_attribute
-
-            raise no_attribute(sys.modules[package], f"module {package!r}", name, where)
+            rule = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(rule, name=name, obj=sys.modules[package])
         module, known = where[name]
         if module == package:  # a module of the package, which has no name before it is imported
             return import_module(f"{module}.{known}")

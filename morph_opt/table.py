@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from numbers import Real
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked, kind_of
+from morph_opt.domain.arguments import kind_of, own_value, require_each, require_type, take_own
 
 Cell = str | int | float | None
 """What stands in a cell; None and NaN are shown as nothing."""
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows under a header.
@@ -48,6 +47,11 @@ class Table:
     formats: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        take_own(self)
+        require_each("header", self.header, str)
+        require_type("align", self.align, str)
+        rows = [own_value(row) for row in require_each("rows", self.rows, Sequence)]
+        object.__setattr__(self, "rows", rows)
         if not self.align or set(self.align) - set("lr"):
             raise InputError(f"align is of the letters l and r, got {self.align!r}")
         if unknown := set(self.formats) - set(self.header):

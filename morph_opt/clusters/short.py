@@ -13,7 +13,7 @@ from pathlib import Path
 from morph_opt.clusters.spec import read_cluster
 from morph_opt.documents import exists
 from morph_opt.domain import A800_NODE, GPU_TYPES, Cluster, InputError, Node, NodeType
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.domain.nearest import unknown
 
@@ -75,7 +75,6 @@ def sized_node(gpus: int, gpu_name: str | None = None, field: str | None = None)
     return replace(A800_NODE, name=f"{gpu_type.name.lower()}-x{gpus}", gpu_type=gpu_type, gpus=gpus)
 
 
-@checked
 def load_cluster(text: str | Path) -> Cluster:
     """A cluster from what a user types: a short form or the path of a spec.
 
@@ -84,7 +83,8 @@ def load_cluster(text: str | Path) -> Cluster:
     InputError
         If it is neither, or the spec breaks a rule.
     """
-    path, text = Path(text), str(text)
+    text = str(require_type("text", text, str, Path))
+    path = Path(text)
     if path.suffix != ".toml" and not exists(path):
         if not _POOL.match(text):
             rule = f"must be a file, or look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.round.tables import Level, LevelError, RoundProblem
 from morph_opt.domain import InputError, RoundState
-from morph_opt.domain.checked import kind_of
+from morph_opt.domain.arguments import kind_of
 from morph_opt.extend import blamed_on, import_path
 
 __all__ = ["Data", "Level", "Objective", "Stateless", "goals_of"]

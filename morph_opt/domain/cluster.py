@@ -9,7 +9,7 @@ from functools import cached_property
 
 from formulations.resources import OPTIONAL, SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import own_value, require_each, require_type, take_own
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.span import Span
 
@@ -84,7 +84,9 @@ class NodeType:
     local_ssd_gib: float = 0.0
 
     def __post_init__(self) -> None:
+        take_own(self)
         require_name("node_type.name", self.name)
+        require_type("node_type.gpu_type", self.gpu_type, GpuType)
         require_int("node_type.gpus", self.gpus, at_least=1, at_most=MOST_GPUS_PER_NODE)
         nvlink = self.nvlink_gb_per_s
         require_finite("node_type.nvlink_gb_per_s", nvlink, above=0.0, at_most=MOST_AMOUNT)
@@ -128,6 +130,7 @@ class Node:
 
     def __post_init__(self) -> None:
         require_name("node.name", self.name)
+        require_type("node.type", self.type, NodeType)
         require_name("node.leaf", self.leaf)
         if self.nvlink_domain is not None:
             require_name("node.nvlink_domain", self.nvlink_domain)
@@ -154,7 +157,6 @@ class Leaf:
         require_finite("leaf.uplink_gb_per_s", rate, above=0.0, at_most=MOST_AMOUNT)
 
 
-@checked
 @dataclass(frozen=True, repr=False)
 class Cluster:
     """An ordered set of nodes; a node's index is its position.
@@ -182,6 +184,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         require_name("cluster.name", self.name)
+        object.__setattr__(self, "nodes", tuple(require_each("nodes", self.nodes, Node)))
+        object.__setattr__(self, "leaves", tuple(require_each("leaves", self.leaves, Leaf)))
         if not self.nodes:
             raise InputError("the cluster has no nodes", field="nodes")
         if len(self.nodes) > MOST_NODES:
@@ -219,7 +223,6 @@ class Cluster:
         return f"<Cluster {self.name}: {len(self.nodes)} nodes, {self.gpus} GPUs>"
 
     @classmethod
-    @checked
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
         """A flat cluster of equal nodes named ``node-0`` onwards.
 
@@ -237,7 +240,9 @@ class Cluster:
         InputError
             If the number of nodes is out of range.
         """
+        nodes = own_value(nodes)
         require_int("nodes", nodes, at_least=1, at_most=MOST_NODES)
+        require_type("node_type", node_type, NodeType)
         width = len(str(nodes - 1))
         return cls(
             name or f"{nodes}x{node_type.gpus} {node_type.gpu_type.name}",

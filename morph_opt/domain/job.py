@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from formulations.resources import SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type, take_own
 from morph_opt.domain.cluster import MOST_AMOUNT
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.placement import SideDemand
@@ -37,7 +37,6 @@ def _side(amounts: object) -> SideDemand:
     return SideDemand(**{r.field: amount for r, amount in zip(_ASKED, each, strict=True)})
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Job:
     """A training job: what it runs, how much of it, and what its user asked for.
@@ -95,6 +94,7 @@ class Job:
     local_ssd_gib: float = 0.0
 
     def __post_init__(self) -> None:
+        take_own(self)
         require_name("name", self.name)
         require_name("model", self.model)
         require_name("tenant", self.tenant)
@@ -110,6 +110,8 @@ class Job:
         if self.feedback_iterations is not None:
             most = self.iterations
             require_int("feedback_iterations", self.feedback_iterations, at_least=1, at_most=most)
+        require_type("requested_plan", self.requested_plan, ExecutionPlan)
+        require_type("guaranteed", self.guaranteed, bool)
         workers = self.requested_plan.workers
         for resource in _ASKED:
             if workers and resource.per_node and getattr(self, resource.asked):

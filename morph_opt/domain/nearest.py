@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
-
-_Kind = TypeVar("_Kind", bound=type)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -52,39 +49,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` (did you mean 'naive'?)``, or nothing."""
     found = nearest(name, known)
     return "" if found is None else f" (did you mean {found!r}?)"
-
-
-def no_attribute(owner: object, what: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error of a name that an object or a module does not have, with what was probably meant.
-
-    Parameters
-    ----------
-    owner
-        Object or module.
-    what
-        How it is called.
-    name
-        As it was given.
-    known
-        All that there are.
-    """
-    near = "" if name.startswith("_") else did_you_mean(name, known)
-    # With a name of its own, Python would add a guess of its own.
-    return AttributeError(f"{what} has no attribute {name!r}{near}", obj=owner)
-
-
-def guessing(kind: _Kind) -> _Kind:
-    """A class whose objects tell which attribute was probably meant."""
-
-    def absent(self: Any, name: str) -> Any:
-        if hasattr(kind, name):  # a property that fails within: what it says itself
-            return object.__getattribute__(self, name)
-        known = [one for one in dir(self) if one[0] != "_"]
-        raise no_attribute(self, f"{type(self).__name__!r} object", name, known)
-
-    if not hasattr(kind, "__getattr__"):
-        kind.__getattr__ = absent  # type: ignore[attr-defined]
-    return kind
 
 
 def unknown(what: str, name: str, known: Iterable[str], more: str = "") -> str:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, TypeVar
 
-from morph_opt.domain.checked import checked, own_value
+from morph_opt.domain.arguments import own_value
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.ranges import Range
 
@@ -262,14 +262,10 @@ def changed(value: Any) -> tuple[str, ...]:
 
 
 def documented(subject: _Class) -> _Class:
-    """Complete the docstring of an options dataclass by what its fields say of themselves.
-
-    Its constructor refuses names that it does not have in the user's words.
-    """
+    """Complete the docstring of an options dataclass by the help of its fields."""
     lines = ["    Parameters", "    ----------"]
     for known in asked(subject).values():
         lines += [f"    {known.name}", f"        {known.help[:1].upper()}{known.help[1:]}."]
     head, raises, tail = (subject.__doc__ or "").partition("    Raises\n")
-    checked(subject, types=False)
     subject.__doc__ = f"{head.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{raises}{tail}"
     return subject

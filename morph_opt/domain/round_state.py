@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from morph_opt.domain._validate import require_finite, require_int, require_unique
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.domain.cluster import Cluster
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
@@ -146,6 +147,8 @@ class RoundState:
         require_int("round.index", self.index, at_least=0, at_most=int(MOST_S))
         require_finite("round.time_s", self.time_s, at_least=0.0, at_most=MOST_S)
         require_finite("round.interval_s", self.interval_s, above=0.0, at_most=MOST_S)
+        require_type("round.cluster", self.cluster, Cluster)
+        require_each("round.jobs", self.jobs, JobState)
         require_unique("round.jobs", (state.job.name for state in self.jobs))
         known = range(len(self.cluster.nodes))
         strangers = [n for n in (*self.unavailable, *self.failed) if n not in known]

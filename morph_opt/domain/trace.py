@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from formulations.resources import SIDES
 from morph_opt.domain._validate import require_int, require_name, require_unique
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
 
@@ -52,7 +52,6 @@ class Search:
         return self.ranked[self.keep :]
 
 
-@checked
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """Named, ordered jobs.
@@ -81,6 +80,10 @@ class Trace:
 
     def __post_init__(self) -> None:
         require_name("trace.name", self.name)
+        require_type("description", self.description, str)
+        object.__setattr__(self, "jobs", tuple(require_each("jobs", self.jobs, Job)))
+        every = require_each("searches", self.searches, Search)
+        object.__setattr__(self, "searches", tuple(every))
         if not self.jobs:
             raise InputError("the trace has no jobs", field="jobs")
         require_unique("name", (job.name for job in self.jobs))
@@ -103,7 +106,6 @@ class Trace:
                     raise InputError(rule, field="feedback_iterations")
 
     @classmethod
-    @checked
     def of(
         cls,
         name: str,
@@ -122,6 +124,7 @@ class Trace:
         searches
             Searches whose trials are among the jobs.
         """
+        jobs = require_each("jobs", [*require_type("jobs", jobs, Iterable)], Job)
         ordered = tuple(sorted(jobs, key=lambda job: job.submission_s))
         return cls(name, ordered, description, tuple(searches))
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from morph_opt.documents import Fields, read_toml
 from morph_opt.documents.options import read_given
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.events.log import (
     Cancelled,
@@ -159,7 +158,6 @@ def why(
     return [*lines, *reasons_of(events, wanted, job)]
 
 
-@checked
 def read_run(folder: str | Path) -> Run:
     """Read the run that a folder holds.
 
@@ -169,8 +167,8 @@ def read_run(folder: str | Path) -> Run:
         If it holds no finished run, or a file of it is not what a replay writes; files are read
         when they are asked for, so a damaged one may be found later.
     """
+    run = read.read_run(folder)
     path = Path(folder)
-    run = read.read_run(path)
     return Run(replace(run.parts, why=partial(_why_at, path)), path)
 
 

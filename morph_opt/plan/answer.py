@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt import __version__
 from morph_opt.documents import write_atomically
-from morph_opt.domain.checked import checked
 from morph_opt.plan.shown import readable
 from morph_opt.sweep.cell import sources_digest
 from morph_opt.table import Cell, Table
@@ -32,7 +31,6 @@ NOT_MODELLED = (
 """What no answer of this room knows."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """What was found.

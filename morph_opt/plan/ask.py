@@ -9,7 +9,7 @@ from typing import Any
 
 from morph_opt.clusters.short import sized_node
 from morph_opt.domain import A800_NODE, InputError, NodeType
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario, Scheduler
@@ -19,7 +19,6 @@ from morph_opt.sweep.executors import require_named
 from morph_opt.traces.resampled import BLOCK_S, LOADS
 
 
-@checked
 @dataclass(frozen=True)
 class Ask:
     """A question's circumstances.
@@ -47,6 +46,8 @@ class Ask:
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
+        require_type("scenario", self.scenario, Scenario)
+        require_type("out", self.out, str, Path, None)
         LOADS.require("load", self.load)
         if self.blocks not in (None, *BLOCK_S):
             rule = f"must be {' or '.join(BLOCK_S)}, got {self.blocks!r}"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from morph_opt.domain import InputError
+from morph_opt.domain._validate import require_int
+from morph_opt.domain.arguments import require_type
 from morph_opt.plan.evaluate import Evaluator, Verdict
 from morph_opt.plan.sequential import Design, design, error_of, usual_margin
 from morph_opt.plan.stats import needed, require_shares
@@ -55,6 +57,7 @@ class Target:
         cls, slo: Slo | str, share: float, confidence: float, indifference: float | None = None
     ) -> Target:
         """Of an SLO or its text."""
+        require_type("slo", slo, Slo, str)
         parsed = slo if isinstance(slo, Slo) else Slo.parse(slo)
         return cls(parsed, share, confidence, indifference)
 
@@ -86,8 +89,7 @@ class Target:
             If a seed stands twice, they are fewer than the statement needs, or the indifference
             leaves no room or takes too many.
         """
-        if exploration < 1:
-            raise InputError(f"must be at least 1, got {exploration}", field="exploration")
+        require_int("exploration", exploration, at_least=1)
         if seeds is None:
             seeds = range(exploration + self.design(ATTEMPTS).most)
         self.design(1)

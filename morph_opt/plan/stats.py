@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.plan.sequential import clean, error_of
 
 LEAST_FOR_BOOTSTRAP = 20
@@ -29,11 +29,10 @@ def require_shares(**shares: float) -> None:
         If one is not between 0 and 1.
     """
     for name, value in shares.items():
-        if not 0.0 < value < 1.0:
+        if not 0.0 < require_type(name, value, float) < 1.0:
             raise InputError(f"must be between 0 and 1, got {value:g}", field=name)
 
 
-@checked
 def needed(share: float, confidence: float, attempt: int = 1) -> int:
     """Workloads that must all pass for "holds in this share of workloads" to be confirmed.
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, Trace
+from morph_opt.domain.arguments import require_each
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.format import LoadedTrace
@@ -155,6 +156,7 @@ def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
     InputError
         If one stands twice, which would count as two workloads, or is none.
     """
+    seeds = require_each("seeds", seeds, int)
     for seed in seeds:
         SEEDS.require("seeds", seed)
     if len(set(seeds)) < len(seeds):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from morph_opt.decision.method import Evidence
 from morph_opt.domain import Allocation, RoundState
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.missing import MissingEqual
 from morph_opt.extend import import_path, require_kind
 
@@ -83,7 +83,6 @@ class RoundReport(MissingEqual):
         )
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Decision:
     """An allocation with the report of how it was found.
@@ -104,6 +103,10 @@ class Decision:
     report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
     steady: bool = False
+
+    def __post_init__(self) -> None:
+        require_type("allocation", self.allocation, Allocation)
+        require_type("report", self.report, RoundReport)
 
 
 class Policy(ABC):

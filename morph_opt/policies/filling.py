@@ -20,7 +20,6 @@ from formulations.tolerances import FEASIBILITY
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
-from morph_opt.domain.checked import checked
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
 
@@ -144,7 +143,6 @@ class FillingPolicy(Policy):
     timeless = False
     """Whether decisions do not depend on the clock, nor on what time changes of a job."""
 
-    @checked
     def __init__(self, belief: SpeedModel, options: object = None) -> None:
         del options
         self._builder = CandidateBuilder(belief, prune=False, requests_only=self.requests_only)

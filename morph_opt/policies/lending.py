@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import shown
+from morph_opt.domain.arguments import shown
 from morph_opt.extend import import_path, require_complete
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import SEEDS, Range
-from morph_opt.domain.checked import checked
 from morph_opt.domain.options import Setting, asked, changed, documented, option, require_all
 
 if TYPE_CHECKING:
@@ -141,7 +140,6 @@ def _no_rules() -> OperatorRules:
     return OperatorRules()
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(DecisionOptions):
     """Options of a policy, next to speeds, and the operator's rules.

@@ -11,7 +11,7 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
-from morph_opt.domain.checked import kind_of
+from morph_opt.domain.arguments import kind_of
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_allowed

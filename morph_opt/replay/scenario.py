@@ -17,8 +17,8 @@ from morph_opt.clusters.spec import CLUSTER_FIELDS
 from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.documents.options import options_table, read_options
 from morph_opt.domain import Cluster, InputError, Trace, default_cluster
-from morph_opt.domain.checked import checked, shown
-from morph_opt.domain.nearest import did_you_mean, guessing
+from morph_opt.domain.arguments import require_type, shown
+from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.extend import given_by_value
@@ -47,7 +47,6 @@ PARTS: dict[str, type[Any]] = {
 """The options of a scenario, by the names of its parts."""
 
 
-@guessing
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Scenario:
     """A run: which jobs, on what, who decides, by which rules of the engine.
@@ -91,7 +90,6 @@ class Scenario:
     failures: Failures
     own: Mapping[str, Any] = field(init=False)
 
-    @checked
     def __init__(
         self,
         trace: str | Path | Trace | LoadedTrace | None = None,
@@ -108,6 +106,16 @@ class Scenario:
     ) -> None:
         from morph_opt.round.reader import read_snapshot
 
+        cluster = require_type("cluster", cluster, str, Path, Cluster, None)
+        state = require_type("state", state, str, Path, None)
+        parts = {
+            "workload": workload,
+            "scheduler": scheduler,
+            "engine": engine,
+            "failures": failures,
+        }
+        for name, part in parts.items():
+            require_type(name, part, PARTS[name], None)
         seeded = {"seed": seed}
         if state is not None and trace is None and workload is None:
             trace = STATE_TRACE
@@ -203,7 +211,6 @@ class Scenario:
             rule = "give a name or a file" if word == "trace" else "give package.module:Class"
             raise InputError(f"is a value of this process, and {why}: {rule}", field=word)
 
-    @checked
     def replaced(self, **changes: Any) -> Self:
         """The same with other values, by the names of the parameters or of any part's fields.
 
@@ -263,7 +270,6 @@ class Scenario:
         document = parts | {"cluster": cluster_to_tables(self.cluster)}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    @checked
     def run(
         self,
         out: str | Path | None = None,
@@ -294,6 +300,9 @@ class Scenario:
         from morph_opt.replay.watching import reason_at
         from morph_opt.runs.read import Run
 
+        require_type("out", out, str, Path, None)
+        require_type("resume", resume, bool)
+        require_type("progress", progress, Callable, None)
         if resume and out is None:
             raise InputError("has an effect together with out only", field="resume")
         folder = None if out is None else Path(out)
@@ -373,7 +382,6 @@ _NO_QUIRKS = (
 )
 
 
-@checked
 def read_scenario(path: str | Path) -> Scenario:
     """The scenario of a ``config.toml`` that `Scenario.to_toml` wrote.
 
@@ -382,7 +390,7 @@ def read_scenario(path: str | Path) -> Scenario:
     InputError
         If the file is missing or is not one.
     """
-    file = Path(path)
+    file = Path(require_type("path", path, str, Path))
     if not exists(file):
         raise InputError(f"is no run folder (it has no {file.name})", file=str(file.parent))
     tables, text = read_toml(file)

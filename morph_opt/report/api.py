@@ -7,12 +7,11 @@ from pathlib import Path
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.runs.read import Run
 from morph_opt.runs.views import open_runs
 
 
-@checked
 def report(
     runs: Run | str | Path | Iterable[Run | str | Path], out: str | Path | None = None
 ) -> str:
@@ -38,7 +37,10 @@ def report(
     """
     from morph_opt.report.page import build_page
 
+    require_type("runs", runs, Run, str, Path, Iterable)
     several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    require_each("runs", several, Run, str, Path)
+    require_type("out", out, str, Path, None)
     if out is not None and Path(out).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"must end in .html, got {str(out)!r}", field="--out")
     page = build_page(open_runs(several))

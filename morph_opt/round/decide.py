@@ -14,7 +14,7 @@ from morph_opt.decision.ranked import ExactMip, whole_model
 from morph_opt.decision.rules import OperatorRules
 from morph_opt.documents.model import form_of, write_model
 from morph_opt.domain import Assignment, InputError, RoundState
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.explanation import Effort, Explainer, RoundExplanation
 from morph_opt.explanation.report import rounded
 from morph_opt.explanation.text import job_text
@@ -43,7 +43,6 @@ from morph_opt.table import Table
 DECISION_SCHEMA = "morph-opt/round-decision/1"
 
 
-@checked
 @dataclass(frozen=True, slots=True, repr=False)
 class RoundDecision:
     """A decided snapshot.
@@ -171,7 +170,6 @@ class RoundDecision:
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.to_table().to_html()}"
 
-    @checked
     def why(self, job: str) -> str:
         """Why a job got what it got: what that is worth, its best option, and which jobs would pay.
 
@@ -180,13 +178,13 @@ class RoundDecision:
         InputError
             If the round has no such job, or its policy proves nothing.
         """
+        require_type("job", job, str)
         evidence = self.decision.evidence
         if evidence is None:
             raise InputError(f"explains the policy milp only, not {self.policy!r}", field="policy")
         explainer = make_explainer(self.options, Effort(jobs=0, named=(job,)))
         return job_text(explainer.explain(evidence, self.decision.allocation), job)
 
-    @checked
     def write_model(self, path: str | Path) -> str:
         """Write the round as one MIP, whole: ``.mps``, a minimisation, or ``.lp``, a maximisation.
 
@@ -209,7 +207,7 @@ class RoundDecision:
             If the ending is another, the file cannot be written, the policy is not ``milp``, or
             the round has no jobs.
         """
-        file = Path(path)
+        file = Path(require_type("path", path, str, Path))
         sign = "" if form_of(file, "path") == ".lp" else "-"
         evidence = self.decision.evidence
         if evidence is None:
@@ -281,7 +279,6 @@ def _paired_s(
     return rounded(pace_s[0]) if pace_s else None
 
 
-@checked
 def decide(
     state: str | Path | Snapshot | dict[str, Any],
     *,
@@ -311,6 +308,8 @@ def decide(
         If an objective is given beside options; otherwise as
         `morph_opt.round.reader.read_snapshot` and `decide_round`.
     """
+    require_type("state", state, str, Path, Snapshot, dict)
+    require_type("options", options, PolicyOptions, None)
     if options is not None and objective is not None:
         raise InputError("is a field of options where those are given", field="objective")
     factories: dict[str, object] = {}

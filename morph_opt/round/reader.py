@@ -21,7 +21,7 @@ from morph_opt.domain import (
     Placement,
     RoundState,
 )
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
@@ -37,7 +37,6 @@ LAST_HELD = ("plan", "nodes")
 RUNNING = (*LAST_HELD, "partner")
 
 
-@checked
 def read_snapshot(path: str | Path) -> Snapshot:
     """The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``).
 
@@ -46,7 +45,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
     InputError
         If it cannot be read or breaks a rule; names file, field and rule.
     """
-    name = str(path)
+    name = str(require_type("path", path, str, Path))
     folder = Path() if name == "-" else Path(path).parent
     return parse_snapshot(read_text(name), file="stdin" if name == "-" else name, folder=folder)
 

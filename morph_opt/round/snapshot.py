@@ -18,14 +18,13 @@ from morph_opt.decision.rules.spec import to_dict
 from morph_opt.documents import JSON_BYTES, plain, read_stdin, write_atomically
 from morph_opt.documents import read_text as file_text
 from morph_opt.domain import Assignment, Cluster, JobState, RoundState
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.perf.speed import SpeedModel
 
 SCHEMA = "morph-opt/round-state/1"
 SPEEDS_SCHEMA = "morph-opt/speeds/1"
 
 
-@checked
 @dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """A round to decide.
@@ -43,6 +42,9 @@ class Snapshot:
     state: RoundState
     speeds: SpeedModel
     rules: OperatorRules | None = None
+
+    def __post_init__(self) -> None:
+        require_type("state", self.state, RoundState)
 
     def __repr__(self) -> str:
         state = self.state

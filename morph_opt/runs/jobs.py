@@ -8,7 +8,6 @@ from math import nan
 
 from morph_opt.domain import Cluster, Placement
 from morph_opt.domain.missing import MissingEqual
-from morph_opt.domain.nearest import guessing
 from morph_opt.domain.placement import runs_text
 from morph_opt.metrics.cost import job_cost_usd, slo_state
 from morph_opt.metrics.history import History, JobRecord
@@ -17,7 +16,6 @@ from morph_opt.metrics.schedule import queued_s
 from morph_opt.runs.rows import columns, line, to_cells
 
 
-@guessing
 @dataclass(frozen=True, eq=False, slots=True)
 class JobRow(MissingEqual):
     """One job; times in seconds, NaN where there is none.

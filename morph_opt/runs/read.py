@@ -24,9 +24,9 @@ from morph_opt.documents import (
 )
 from morph_opt.documents import Row as CsvRow
 from morph_opt.domain import ExecutionPlan, InputError, Placement
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.errors import typed
-from morph_opt.domain.nearest import guessing, unknown
+from morph_opt.domain.nearest import unknown
 from morph_opt.events.log import Event, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
@@ -38,7 +38,6 @@ from morph_opt.runs.summary import Summary
 from morph_opt.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
 
-@guessing
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
     """A stretch in which a job held the same GPUs with the same plan.
@@ -155,7 +154,6 @@ class Parts:
     why: Callable[[Sequence[Event], str, float], str] | None = None
 
 
-@checked
 class Run:
     """A finished run.
 
@@ -171,6 +169,7 @@ class Run:
     """
 
     def __init__(self, parts: Parts, folder: Path | None = None) -> None:
+        require_type("parts", parts, Parts)
         self.parts = parts
         self.folder = folder
 
@@ -200,7 +199,6 @@ class Run:
         """The log."""
         return EventLog(self.parts.events())
 
-    @checked
     def why(self, job: str, at_s: float) -> str:
         """Explain what a job got in the round at an instant, or the next one after it.
 
@@ -247,7 +245,6 @@ def other_folder(path: Path) -> str | None:
     return next((what for file, what in _OTHERS.items() if exists(path / file)), None)
 
 
-@checked
 def read_run(folder: str | Path) -> Run:
     """The run that a folder holds.
 
@@ -257,7 +254,7 @@ def read_run(folder: str | Path) -> Run:
         If it holds no finished run, or a file of it is not what a replay writes; files are read
         when they are asked for, so a damaged one may be found later.
     """
-    path = Path(folder)
+    path = Path(require_type("folder", folder, str, Path))
     if exists(path / (EVENTS + PARTIAL)):
         raise InputError(
             f"holds a run that is not finished ({typed('--resume')} finishes it)", file=str(path)

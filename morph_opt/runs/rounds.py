@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 
 from morph_opt.domain import InputError
 from morph_opt.domain.missing import MissingEqual
-from morph_opt.domain.nearest import guessing
 from morph_opt.events.log import Event, Preempted, RoundDecided, Started, StartKind
 from morph_opt.policies.base import RoundReport
 from morph_opt.runs.rows import from_cells, line, to_cells
 
 
-@guessing
 @dataclass(frozen=True, eq=False, slots=True)
 class RoundRow(MissingEqual):
     """One round; the file has the report's fields as columns like the others.

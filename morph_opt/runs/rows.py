@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
 from morph_opt.domain import InputError
-from morph_opt.domain.nearest import guessing, unknown
+from morph_opt.domain.nearest import unknown
 from morph_opt.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ _SHOWN = 20
 """Rows that a notebook shows."""
 
 
-@guessing
 class Records(Sequence[Row], Generic[Row]):
     """Rows of one kind, in order.
 

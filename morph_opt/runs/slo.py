@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.nearest import unknown
 from morph_opt.runs.jobs import JobRow
 
@@ -57,7 +57,6 @@ class UnfinishedError(InputError):
     """Jobs of a run are unfinished: it has no figure of its workload."""
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Slo:
     """What a run has to reach.
@@ -87,6 +86,10 @@ class Slo:
     at_least: float | None = None
 
     def __post_init__(self) -> None:
+        require_type("metric", self.metric, str)
+        require_type("statistic", self.statistic, str)
+        require_type("at_most", self.at_most, float, None)
+        require_type("at_least", self.at_least, float, None)
         if self.metric not in PER_JOB and self.metric not in PER_RUN:
             raise InputError(unknown("metric", self.metric, (*PER_JOB, *PER_RUN)), field="slo")
         if self.metric in PER_RUN and self.statistic:
@@ -118,7 +121,6 @@ class Slo:
             raise InputError(f"{rule}, got {self.statistic!r}", field="slo")
 
     @classmethod
-    @checked
     def parse(cls, text: str) -> Slo:
         """From ``"p90 queued_s <= 900"``.
 
@@ -127,7 +129,7 @@ class Slo:
         InputError
             If it does not look like that.
         """
-        found = _TEXT.fullmatch(text)
+        found = _TEXT.fullmatch(require_type("text", text, str))
         if found is None:
             rule = f"must look like 'p90 queued_s <= 900' or 'avg jct_s <= 1800', got {text!r}"
             raise InputError(rule, field="slo")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.missing import MissingEqual
 from morph_opt.metrics.bounds.lower import (
     Demands,
@@ -32,7 +32,6 @@ def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool 
     return dataclasses.field(metadata=about)
 
 
-@checked
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True, repr=False)
 class Summary(MissingEqual):
     """The figures of a run; a float is NaN where nothing can be said.
@@ -247,7 +246,6 @@ class Summary(MissingEqual):
         return self.to_table().to_html()
 
     @classmethod
-    @checked
     def of(cls, values: Values) -> Summary:
         """The typed form of these values.
 
@@ -256,6 +254,7 @@ class Summary(MissingEqual):
         InputError
             If a value is missing or of another type.
         """
+        require_type("values", values, Mapping)
         kinds = get_type_hints(cls)
         found: dict[str, Any] = {name: _typed(name, values, kinds[name]) for name in FIGURES}
         return cls(**found, values=dict(values))

@@ -24,7 +24,7 @@ import formulations
 import morph_opt
 from morph_opt.documents import LINES_BYTES, parse_toml, read_bytes
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.replay.initial import state_digest
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
@@ -72,7 +72,6 @@ def versions(solver: str) -> Mapping[str, str]:
     return found | {"morph-opt": morph_opt.__version__}
 
 
-@checked
 @dataclass(frozen=True)
 class Cell:
     """One replay of a sweep.
@@ -97,6 +96,8 @@ class Cell:
     slo: Slo | None = None
 
     def __post_init__(self) -> None:
+        require_type("scenario", self.scenario, Scenario)
+        require_each("keep", self.keep, str)
         self.scenario.require_named("sweeps and plans run in processes of their own")
         for name in self.keep:
             if name not in KEPT:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
@@ -24,7 +24,6 @@ SECONDS_BETWEEN_LINES = 30.0
 """Between two lines of progress where no terminal shows a bar."""
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a sweep is.
@@ -63,7 +62,6 @@ class Progress:
         return f"{before}{ready}, {self.seconds:.0f} s{about}"
 
 
-@checked
 def run_cells(
     cells: Sequence[Cell],
     store: CellStore | str | Path,
@@ -97,6 +95,8 @@ def run_cells(
         If files of a cell are missing, its scheduler is of no name that is known, a folder of the
         cache is of another version, or the executor cannot be had. Nothing that is done is lost.
     """
+    require_each("cells", cells, Cell)
+    require_type("store", store, CellStore, str, Path)
     limits = limits or Limits()
     for number, cell in enumerate(cells):
         if number == 0 or cell.scenario.scheduler != cells[number - 1].scenario.scheduler:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morph_opt.domain import InputError, Range
-from morph_opt.domain.checked import checked
 from morph_opt.runs.slo import Slo
 
 RANGES = {
@@ -15,7 +14,6 @@ RANGES = {
 }
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a cell may take.
@@ -81,7 +79,6 @@ class Order:
     slo: Slo | None = None
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Done:
     """A finished cell.
@@ -102,7 +99,6 @@ class Done:
     attempts: int = 1
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A cell without a result.

@@ -12,7 +12,7 @@ from typing import Any
 
 from morph_opt.documents import Fields, key_lines, names_of, read_json, read_toml
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import Setting, asked
 from morph_opt.replay.scenario import PARTS, Scenario
@@ -41,7 +41,6 @@ NAMES, _SETTINGS = options_of(PARTS)
 """What can be fixed or varied: every field of a scenario; ``seed`` is that of all parts."""
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Spec:
     """A sweep.
@@ -67,6 +66,10 @@ class Spec:
     keep: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in require_type("axes", self.axes, Mapping).items():
+            require_type(f"axes.{name}", values, Sequence)
 
     def cells(self) -> list[Cell]:
         """All cells, in order.
@@ -149,7 +152,6 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-@checked
 def read_spec(path: str | Path) -> Spec:
     """The sweep of a file; complaints name file, line, field.
 
@@ -158,7 +160,7 @@ def read_spec(path: str | Path) -> Spec:
     InputError
         If it is none.
     """
-    path = Path(path)
+    path = Path(require_type("path", path, str, Path))
     tables, text = read_toml(path)
     document = Fields(tables, "", str(path), _TOP, key_lines(text))
     fixed = document.object("fixed", NAMES, {})

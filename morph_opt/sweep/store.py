@@ -15,7 +15,7 @@ from typing import Any
 
 from morph_opt.documents import LINES_BYTES, Fields, exists, names_of, read_bytes, read_json
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.runs.write import SUMMARY
 from morph_opt.sweep.cell import SCHEMA, Cell, key_of
 from morph_opt.sweep.order import MISSED, Done, Failure, Limits
@@ -106,9 +106,8 @@ class CellStore:
         Holds ``cells/ab/KEY``; made when needed.
     """
 
-    @checked
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(require_type("folder", folder, str, Path))
         if exists(self.folder) and not self.folder.is_dir():
             raise InputError("is a file, not a folder", file=str(folder))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
 from morph_opt.domain.nearest import unknown
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.store import Found
@@ -28,7 +27,6 @@ def _names(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
-@checked
 class SweepTable:
     """Results of a sweep.
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.domain.nearest import guessing
 from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces.logs.account import Account
@@ -24,7 +23,6 @@ WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs fo
 """Descriptions, for lists of formats, of how speeds attach to jobs."""
 
 
-@guessing
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedTrace:
     """A trace with the speeds that its jobs truly have.

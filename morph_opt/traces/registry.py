@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from morph_opt.documents import exists, is_file
 from morph_opt.domain import InputError, Trace
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_kind, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
@@ -228,7 +228,6 @@ def known_traces() -> tuple[str, ...]:
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-@checked
 def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrace:
     """Load a trace by name, import path or file.
 
@@ -253,7 +252,8 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
         If the name is unknown (the known ones are listed), the data are not on this machine
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
-    spec = str(spec)
+    spec = str(require_type("spec", spec, str, Path))
+    seed = require_type("seed", seed, int)
     parts = _Spec.of(spec)
     options = _understood(spec, options)
     known = parts.format

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
@@ -86,7 +86,6 @@ def sentence(name: str, than: str, metric: str, found: Paired) -> str:
     )
 
 
-@checked
 def compare(
     ask: Ask,
     variants: Mapping[str, Mapping[str, Any]],
@@ -118,10 +117,14 @@ def compare(
     InputError
         If there are fewer than two variants or workloads, or a replay has no result.
     """
+    require_type("ask", ask, Ask)
     require_shares(confidence=confidence)
+    for name, fields in require_type("variants", variants, Mapping).items():
+        require_type(f"variants: {name}", fields, Mapping)
     if len(variants) < 2:
         raise InputError("needs two things to compare", field="compare")
-    if len(distinct(seeds)) < 2:
+    seeds = distinct(seeds)
+    if len(seeds) < 2:
         raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("compare")
     bases = {name: ask.scenario.replaced(**fields) for name, fields in variants.items()}

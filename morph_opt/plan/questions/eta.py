@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, JobState
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.perf.tables.joined import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
@@ -23,7 +23,6 @@ from morph_opt.table import Cell
 HEADER = ("job", "what", "q10_s", "q50_s", "q90_s", "in_continuations", "decided_by")
 
 
-@checked
 def eta(
     ask: Ask,
     *,
@@ -54,13 +53,15 @@ def eta(
         If there is no state, it has no such job or cannot be continued, or the history is too
         short.
     """
+    require_type("ask", ask, Ask)
     scenario, state = ask.scenario, ask.scenario.workload.state
     if state is None:
         raise InputError("the scenario begins with no state", field="state")
-    if continuations < 5:
+    if require_type("continuations", continuations, int) < 5:
         raise InputError("10 and 90 % need five at least", field="--continuations")
     SEEDS.require("seed", seed)
-    if history == "":
+    require_each("jobs", jobs or (), str)
+    if require_type("history", history, str, None) == "":
         raise InputError("must not be empty", field="history")
     _require_effect(scenario)
     snapshot = read_snapshot(state)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from morph_opt.domain import InputError, NodeType
-from morph_opt.domain.checked import checked
+from morph_opt.domain._validate import require_finite, require_int
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.defaults import EXPLORATION, MIXES
@@ -37,7 +38,6 @@ HEADER = (
 )  # fmt: skip
 
 
-@checked
 def fleet(
     ask: Ask,
     slo: Slo | str,
@@ -76,11 +76,15 @@ def fleet(
         If a type has no price, no mix within the budget keeps the SLO, or there are too few
         workloads.
     """
+    require_type("ask", ask, Ask)
     target = Target.of(slo, of_workloads, confidence, indifference)
+    require_each("types", types, str)
+    for name, price in require_type("prices", prices, Mapping).items():
+        require_finite(f"prices: {name}", price)
     for name, value in (("most", most), ("mixes", mixes)):
-        if value < 1:
-            raise InputError(f"must be at least 1, got {value}", field=name)
+        require_int(name, value, at_least=1)
     for name, limit in (("budget", budget), ("delay_s", delay_s)):
+        require_type(name, limit, float, None)
         if limit is not None and not limit > 0.0:
             raise InputError(f"must be above 0, got {limit:g}", field=name)
     kinds = _priced(types, prices)

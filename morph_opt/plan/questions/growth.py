@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.statement import Target
@@ -17,7 +17,6 @@ from morph_opt.runs.slo import Slo
 HEADER = ("load", "workloads", "passed", "lower", "upper", "verdict", "decided_by")
 
 
-@checked
 def growth(
     ask: Ask,
     slo: Slo | str,
@@ -44,7 +43,9 @@ def growth(
     InputError
         If there are too few workloads for the statement, or the loads do not ascend.
     """
+    require_type("ask", ask, Ask)
     target = Target.of(slo, of_workloads, confidence)
+    loads = require_each("loads", loads, float)
     if not loads or any(b <= a for a, b in pairwise(loads)):
         raise InputError("must ascend", field="--load")
     sure = 1.0 - (1.0 - confidence) / len(loads)

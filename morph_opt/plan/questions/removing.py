@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from morph_opt.domain import Cluster, InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.evaluate import Evaluator, Verdict
@@ -92,7 +92,6 @@ def _summed(verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
     return sum(v.passed for v in verdicts), mean, by
 
 
-@checked
 def remove(
     ask: Ask,
     slo: Slo | str,
@@ -118,6 +117,7 @@ def remove(
     InputError
         If the fleet as it is does not keep the SLO, or there are too few workloads.
     """
+    require_type("ask", ask, Ask)
     target = Target.of(slo, of_workloads, confidence, indifference)
     first, fresh = target.workloads(seeds, exploration)
     source, whole = ask.source(), ask.scenario.cluster

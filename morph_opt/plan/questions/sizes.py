@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from morph_opt.domain import Cluster, InputError, NodeType
-from morph_opt.domain.checked import checked
+from morph_opt.domain import Cluster, NodeType
+from morph_opt.domain._validate import require_int
+from morph_opt.domain.arguments import require_type
 from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.domain.errors import typed
 from morph_opt.plan.answer import Answer
@@ -19,7 +20,6 @@ from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
 
 
-@checked
 def nodes(
     ask: Ask,
     slo: Slo | str,
@@ -58,9 +58,9 @@ def nodes(
     InputError
         If no number up to ``most`` reaches the SLO, or there are too few workloads.
     """
+    require_type("ask", ask, Ask)
     target = Target.of(slo, of_workloads, confidence, indifference)
-    if not 1 <= most <= MOST_NODES:
-        raise InputError(f"must be from 1 to {MOST_NODES}, got {most}", field="--max-nodes")
+    require_int("--max-nodes", most, at_least=1, at_most=MOST_NODES)
     kind = node_type_of(node_type, gpus_per_node)
     source, base = ask.source(), ask.scenario
     explored, fresh = target.workloads(seeds, exploration)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from morph_opt.domain import InputError, RoundState
-from morph_opt.domain.checked import checked
+from morph_opt.domain._validate import require_int
+from morph_opt.domain.arguments import require_type
 from morph_opt.explanation import Effort, UnexplainedError
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
@@ -69,7 +70,6 @@ HEADER = (
 )  # fmt: skip
 
 
-@checked
 def worth(
     ask: Ask,
     *,
@@ -102,10 +102,12 @@ def worth(
     InputError
         If a value is out of range, or there are fewer than two workloads.
     """
+    require_type("ask", ask, Ask)
+    require_type("metric", metric, str)
     require_shares(confidence=confidence)
-    if every < 1:
-        raise InputError(f"must be at least 1, got {every}", field="every")
-    if len(distinct(seeds)) < 2:
+    require_int("every", every, at_least=1)
+    seeds = distinct(seeds)
+    if len(seeds) < 2:
         raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
     base, classes = ask.scenario, classes_of(ask.scenario.cluster)
