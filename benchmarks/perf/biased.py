@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain._validate import require_finite
-from morph_opt.perf.over import SpeedsOver
-from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver
 
 
 class BiasedModel(SpeedsOver):

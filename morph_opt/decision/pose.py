@@ -24,8 +24,7 @@ from morph_opt.decision.rules.compile import apply_rules, ranks_below
 from morph_opt.decision.rules.known import require_known_nodes
 from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import Cluster, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 
 LARGEST_WHOLE, LARGEST_SHAPED = 200_000, 1_000_000
 """Candidates of a compact round up to which it is posed whole, with some five times as many; the

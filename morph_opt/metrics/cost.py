@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from morph_opt.domain import Cluster
-from morph_opt.metrics.gpu_types import covered_s, stretches_by_gpu
 from morph_opt.metrics.history import History, JobRecord, Scalar
+from morph_opt.metrics.schedule import covered_s, stretches_by_gpu
 
 HOUR_S = 3600.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -288,7 +289,37 @@ def _plot(options: argparse.Namespace) -> None:
 
 
 def _memory(options: argparse.Namespace) -> None:
-    from morph_opt.perf.memory.explained import explain
-
     plan, shape = ExecutionPlan.parse(options.plan), Shape.parse(options.shape)
     print(explain(options.model, plan, shape, options.gpu))
+
+
+def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
+    """Return the memory of a plan part by part, and whether it fits a node like the A800 one.
+
+    Raises
+    ------
+    InputError
+        If the model or the GPU type is unknown.
+    """
+    from morph_opt.perf.memory.facts import known_facts
+    from morph_opt.perf.memory.plan import judge, tensor_group
+
+    facts = known_facts(model)
+    if plan.gpus is not None and plan.gpus != shape.gpus:
+        rule = f"plan {plan} is for {plan.gpus} GPUs, shape {shape} has {shape.gpus}"
+        raise InputError(rule, field="shape")
+    if gpu not in GPU_TYPES:
+        raise InputError(unknown("GPU type", gpu, GPU_TYPES), field="gpu")
+    node_type = A800_NODE
+    if gpu != A800_NODE.gpu_type.name:
+        node_type = replace(A800_NODE, name=f"node with {gpu}", gpu_type=GPU_TYPES[gpu])
+    verdict = judge(facts, plan, shape, node_type)
+    lines = [f"{model}, {plan} on {shape}, {gpu}"]
+    if verdict.memory is not None:
+        memory = verdict.memory
+        rows = memory.parts() | {"per GPU": memory.gpu_gib}
+        rows["on the host, per GPU"] = memory.host_gib_per_gpu
+        lines += [f"  {words:<22}{gib:8.1f} GiB" for words, gib in rows.items()]
+    reasons = [why for why in (verdict.reason, tensor_group(plan, shape)) if why is not None]
+    lines += [f"cannot run: {why}" for why in reasons] or ["fits"]
+    return "\n".join(lines)

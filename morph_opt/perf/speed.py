@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from morph_opt.domain import (
     ExecutionPlan,
@@ -117,3 +118,86 @@ class LearningModel(SpeedModel, Protocol):
     ) -> bool:
         """Take in seconds per iteration; returns whether answers have changed."""
         ...
+
+
+class SpeedsOver(ABC):
+    """Configurations of another speed model, in its order and cached, as this one has them.
+
+    Parameters
+    ----------
+    base
+        Says what is possible.
+    """
+
+    def __init__(self, base: SpeedModel) -> None:
+        self._base = base
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+
+    def models(self) -> Sequence[str]:
+        """Names that the base knows, sorted."""
+        return self._base.models()
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Those of the base that this model has, in the base's order."""
+        key = (model, node_type, max_gpus, span)
+        if key not in self._rows:
+            rows = self._base.configurations(model, node_type, max_gpus, span)
+            self._rows[key] = tuple(self._own(model, node_type, rows, span))
+        return self._rows[key]
+
+    @abstractmethod
+    def _own(
+        self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
+    ) -> Iterable[Configuration]:
+        """The rows with their times here, without those that cannot run."""
+
+
+def span_of(shape: Shape, span: Span) -> Span:
+    """The span of a shape: one node has its own, whatever was asked."""
+    return span if shape.nodes > 1 else Span.NODE
+
+
+class PairSpeeds(Protocol):
+    """Iteration times of pairs of jobs on the same GPUs."""
+
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether any pair was measured."""
+        ...
+
+    def paired_iteration_s(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+    ) -> tuple[float, float] | None:
+        """Seconds per iteration of either while both hold the same GPUs.
+
+        None where the pair was not measured or does not fit in memory.
+        """
+        ...
+
+
+def pair_speeds(speeds: SpeedModel) -> PairSpeeds | None:
+    """The pairs that a speed model measures, or None."""
+    if getattr(speeds, "measures_pairs", False):
+        return cast(PairSpeeds, speeds)
+    return None
+
+
+def require_pair_speeds(speeds: SpeedModel) -> PairSpeeds:
+    """The pairs that a speed model measures.
+
+    Raises
+    ------
+    InputError
+        If it measures none.
+    """
+    found = pair_speeds(speeds)
+    if found is None:
+        rule = f"the speed table {speeds.name!r} measures no pairs of jobs"
+        raise InputError(rule, field="--packing")
+    return found

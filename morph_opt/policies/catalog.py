@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from formulations.parameters import SERVICE
 from morph_opt.decision.objective import Objective
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds, require_pair_speeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel, require_pair_speeds
 from morph_opt.policies.auto import objective_for
 from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.objectives.cost import CostWithSlos

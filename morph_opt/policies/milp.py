@@ -20,10 +20,8 @@ from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.recheck import require_kept
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.domain.errors import BrokenWordError
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.policies.base import Decision, Policy, RoundReport
-from morph_opt.policies.promises import shortfall_of
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
+from morph_opt.policies.base import Decision, Policy, RoundReport, shortfall_of
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
 from morph_opt.strict.check import BeliefChecks, PlacementCheck

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from morph_opt.domain import InputError, JobState, NodeType, RoundState
-from morph_opt.perf.speed import LearningModel, SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import LearningModel, SpeedModel, pair_speeds
 from morph_opt.perf.tables.tried import TriedModel
 from morph_opt.policies.base import Decision, Policy
 

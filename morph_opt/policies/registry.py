@@ -15,8 +15,7 @@ from morph_opt.domain.arguments import kind_of
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_allowed
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.perf.speed import SpeedModel, require_pair_speeds
 from morph_opt.policies.auto import promises_for
 from morph_opt.policies.base import Policy
 from morph_opt.policies.baselines import BASELINES, BaselineSpec

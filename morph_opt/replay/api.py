@@ -20,15 +20,16 @@ from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
-from morph_opt.metrics.gpu_types import gpu_utilization_by_type
 from morph_opt.metrics.history import History, Scalar
-from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.promises import promise_metrics
-from morph_opt.metrics.schedule import metrics_of
-from morph_opt.metrics.service import service_metrics
+from morph_opt.metrics.schedule import (
+    gpu_utilization_by_type,
+    metrics_of,
+    packing_metrics,
+    service_metrics,
+)
 from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import SpeedModel, pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.drive import Drive, Progress
 from morph_opt.replay.initial import require_initial

@@ -16,8 +16,7 @@ from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.ests import elastic_speeds
-from morph_opt.perf.over import SpeedsOver, span_of
-from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
 from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import changed
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.perf.speed import SpeedModel, require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.policies.options import OPTIONS
 from morph_opt.replay.belief import make_belief, require_belief

@@ -19,8 +19,7 @@ from morph_opt.explanation import Effort, Explainer, RoundExplanation
 from morph_opt.explanation.report import rounded
 from morph_opt.explanation.text import job_text
 from morph_opt.extend import given_by_value
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import SpeedModel, pair_speeds
 from morph_opt.policies.auto import AUTO, chosen
 from morph_opt.policies.base import SOLVING, Decision, Policy, decision_of
 from morph_opt.policies.lending import lent_as

@@ -11,8 +11,7 @@ from typing import Any
 from morph_opt.documents import Fields, names_of, plain
 from morph_opt.domain import Cluster, ExecutionPlan, NodeType, Shape
 from morph_opt.domain._validate import require_iteration_s, require_name
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import SpeedModel, pair_speeds
 
 PairKey = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], str, Shape]
 

@@ -11,8 +11,7 @@ from morph_opt.domain.missing import MissingEqual
 from morph_opt.domain.placement import runs_text
 from morph_opt.metrics.cost import job_cost_usd, slo_state
 from morph_opt.metrics.history import History, JobRecord
-from morph_opt.metrics.packing import shared_s
-from morph_opt.metrics.schedule import queued_s
+from morph_opt.metrics.schedule import queued_s, shared_s
 from morph_opt.runs.rows import columns, line, to_cells
 
 

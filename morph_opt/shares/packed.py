@@ -16,7 +16,7 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import Cluster, ExecutionPlan, JobState, RoundState, Shape
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds
 from morph_opt.shares.policies import Shares
 
 Kind = tuple[str, ExecutionPlan]

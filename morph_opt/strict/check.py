@@ -15,8 +15,7 @@ from formulations.resources import RESOURCES, SIDES, UPLINK
 from morph_opt.domain import Assignment, Cluster, Job, Span
 from morph_opt.domain.placement import DEMAND_TOLERANCE, NOTHING, Sides, held_by_part, sides_of
 from morph_opt.perf.memory.filter import MemoryFilter
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import SpeedModel, pair_speeds
 from morph_opt.strict.facts import RunLookup
 from morph_opt.strict.rules import StateFacts, Violation, check_job
 

@@ -16,8 +16,7 @@ from morph_opt.domain import (
     Span,
 )
 from morph_opt.perf.ests import held_step_s
-from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds, pair_speeds
+from morph_opt.perf.speed import Configuration, PairSpeeds, SpeedModel, pair_speeds
 
 
 @dataclass(frozen=True, slots=True)

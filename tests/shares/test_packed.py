@@ -11,7 +11,7 @@ from formulations.shares.classes import class_model, packed_classes
 from formulations.shares.problem import PairTable, ShareProblem, check_shares
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.perf.speed import require_pair_speeds
 from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.shares.max_min import lp_solver
 from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent

@@ -27,7 +27,7 @@ from formulations.round.tables import RoundProblem
 from morph_opt.decision.candidates.slices import ModelSlice
 from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds
 
 LEAST_GAIN = 1.0
 """Sum of the kept fractions of speed above which two jobs may share: taking turns gives 1."""

@@ -25,8 +25,7 @@ from morph_opt.domain.placement import NOTHING, Sides, gpus_beside
 from morph_opt.metrics.bounds.completion import JobDemand
 from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.perf.ests import why_no_vector, worker_times
-from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import Configuration, SpeedModel, pair_speeds
 
 LONGEST_JOB_S = 1e9
 """Of a job alone at its fastest, 32 years: its rounds could not be replayed in anybody's time."""

@@ -20,8 +20,7 @@ from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.fitting.discrepancy import Pair, Scales, covariance
-from morph_opt.perf.over import SpeedsOver, span_of
-from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
 
 LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
 """How wrong a model's predictions may be, and what errors go together."""

@@ -10,8 +10,7 @@ from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
 from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.memory.facts import ModelFacts, facts_of
 from morph_opt.perf.memory.plan import fits, plan_memory, tensor_group
-from morph_opt.perf.over import SpeedsOver
-from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver
 
 PROBES = tuple(
     ExecutionPlan.parse(label) for label in ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload")

@@ -217,7 +217,7 @@ class GavelTable(GangTable):
 
     @property
     def measures_pairs(self) -> bool:
-        """Whether the table has a pair; see `morph_opt.perf.tables.pairs.PairSpeeds`."""
+        """Whether the table has a pair; see `morph_opt.perf.speed.PairSpeeds`."""
         return any(self.throughputs.paired.values())
 
     def paired_iteration_s(

@@ -15,9 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from morph_opt.domain import ExecutionPlan, NodeType, Range, Shape, Span
-from morph_opt.perf.over import SpeedsOver, span_of
-from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, pair_speeds, span_of
 
 KEPT = Range(0.5, 1.0, above=True)
 """Fraction of its speed that a job may be believed to keep next to another: at half or less no

@@ -10,7 +10,7 @@ from typing import Any
 from morph_opt.domain import SEEDS, InputError, JobState
 from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.domain.nearest import did_you_mean
-from morph_opt.perf.tables.joined import Joined
+from morph_opt.perf.tables.table import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.arriving import NOTHING, coming
 from morph_opt.plan.ask import Ask

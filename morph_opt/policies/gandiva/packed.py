@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from morph_opt.domain import Cluster, Job, JobState, RoundState, Shape, Span
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.packing import PackingTask, by_trial
 from morph_opt.policies.gandiva.policy import GandivaSlices

@@ -20,8 +20,7 @@ from morph_opt.domain import (
     Placement,
     RoundState,
 )
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.strict.check import BeliefChecks
 from morph_opt.strict.rules import StateFacts
 

@@ -17,8 +17,7 @@ import numpy as np
 from formulations.arrays import Floats
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.packing import gavel_shares
 from morph_opt.policies.gandiva.sharing import Sharing

@@ -18,9 +18,8 @@ from morph_opt.decision.candidates.slices import ModelSlice
 from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, shortfall_of
 from morph_opt.policies.filling import Filling, FillingPolicy
-from morph_opt.policies.promises import shortfall_of
 
 
 @dataclass(frozen=True, slots=True)

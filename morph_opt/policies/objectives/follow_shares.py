@@ -8,8 +8,7 @@ from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.policies.objectives.plain import WorkRates
 from morph_opt.policies.objectives.share_book import ShareBook
 

@@ -15,8 +15,7 @@ from formulations.arrays import Floats
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.domain import InputError, JobState, RoundState
 from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent

@@ -25,9 +25,9 @@ from morph_opt.domain import (
     Shape,
 )
 from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.perf.speed import pair_speeds, require_pair_speeds
 from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
-from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
 from morph_opt.replay import StateFacts, check_allocation
 from morph_opt.strict.facts import RunLookup

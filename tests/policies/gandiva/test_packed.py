@@ -11,7 +11,7 @@ import pytest
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import Trace
 from morph_opt.events.log import Shared
-from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.perf.speed import require_pair_speeds
 from morph_opt.policies.gandiva.packed import PackedSlices
 from morph_opt.policies.gandiva.packing import PackingTask, by_trial
 from morph_opt.replay import ReplayConfig, ReplayResult, replay

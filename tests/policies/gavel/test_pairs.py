@@ -9,7 +9,7 @@ import pytest
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import Trace
 from morph_opt.events.log import Shared
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import pair_speeds
 from morph_opt.policies.gandiva.packing import gavel_shares
 from morph_opt.policies.gavel.pairs import EqualParts, GavelPairs, RandomPairs
 from morph_opt.replay import ReplayConfig, ReplayResult, replay
