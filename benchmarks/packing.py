@@ -32,7 +32,6 @@ from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.objectives.plain import OBJECTIVES as OBJECTIVES_BY_NAME
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
-from morph_opt.replay.api import RunExtras
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.table import Table
@@ -94,8 +93,7 @@ def replays(seeds: list[int], known: list[ReplayRow]) -> Iterator[ReplayRow]:
                 trace, truth = gavel_twin(seed)
                 options = PolicyOptions(objective=objective, packing=packing, time_limit_s=LIMIT_S)
                 policy = make_policy("milp", truth, options)
-                extras = RunExtras(packing=packing)
-                found = replay(trace, cluster, policy, truth, extras=extras).summary
+                found = replay(trace, cluster, policy, truth, packing=packing).summary
                 yield ReplayRow(
                     objective,
                     seed,

@@ -39,7 +39,7 @@ from morph_opt.events.log import Started
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 

@@ -31,8 +31,8 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay.api import replay
 from morph_opt.replay.belief import FeasibleBelief
+from morph_opt.replay.run import replay
 from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 

@@ -141,16 +141,16 @@ def floors(graph: Graph) -> dict[str, int]:
 
 WALK = (
     ("a file becomes jobs and speeds", "traces.registry", "traces.format", "domain"),
-    ("a scenario becomes things", "replay.setup", "policies.registry", "policies.options",
+    ("a scenario becomes things", "replay.prepare", "policies.registry", "policies.options",
      "decision.rules"),
-    ("the engine asks", "replay.api", "engine.engine", "engine.live", "domain"),
+    ("the engine asks", "replay.run", "engine.engine", "engine.live", "domain"),
     ("a round is posed and solved", "policies.milp", "decision.pose", "decision.candidates.table",
      "formulations.round.tables"),
     ("its model is solved and checked", "decision.ranked", "formulations.node_pattern",
      "formulations.linear_model"),
     ("the answer is applied", "engine.engine", "strict.check", "strict.rules", "domain"),
     ("what happened is logged", "engine.engine", "events.log", "domain"),
-    ("the log becomes figures", "replay.api", "runs.summary", "metrics.history", "events.log"),
+    ("the log becomes figures", "replay.run", "runs.summary", "metrics.history", "events.log"),
 )  # fmt: skip
 """Where one job's data go, leg by leg: each module imports the next, which is no higher."""
 

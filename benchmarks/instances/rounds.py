@@ -21,7 +21,7 @@ from morph_opt.domain import (
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.registry import load_trace

@@ -24,8 +24,8 @@ from morph_opt.plan.forecasting import (
 from morph_opt.plan.stats import mean_interval
 from morph_opt.plan.workloads import distinct, is_family
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.replay.api import replay
-from morph_opt.replay.setup import Prepared, prepare
+from morph_opt.replay.prepare import Prepared, prepare
+from morph_opt.replay.run import replay
 from morph_opt.table import Cell
 
 SAME_S = 1e-6

@@ -30,8 +30,8 @@ from morph_opt.events.log import (
 from morph_opt.explain.cli import HOUR_S, ROUNDS
 from morph_opt.explanation import UnexplainedError
 from morph_opt.policies.options import PolicyOptions
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario, read_scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot

@@ -12,8 +12,8 @@ from morph_opt.domain import A800_NODE, InputError, NodeType
 from morph_opt.domain.arguments import require_type
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
+from morph_opt.replay.prepare import require_scheduler
 from morph_opt.replay.scenario import Scenario, Scheduler
-from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
 from morph_opt.traces.resampled import BLOCK_S, LOADS
@@ -118,7 +118,7 @@ def require_decides(scheduler: Scheduler) -> None:
     Raises
     ------
     InputError
-        As `morph_opt.replay.setup.require_scheduler`, and for what cannot be imported.
+        As `morph_opt.replay.prepare.require_scheduler`, and for what cannot be imported.
     """
     from morph_opt.policies.registry import require_found
 

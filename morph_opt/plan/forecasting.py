@@ -16,7 +16,7 @@ from morph_opt.events.log import Completed, Event, Started
 from morph_opt.plan.arriving import Coming
 from morph_opt.policies.base import Policy
 from morph_opt.replay.initial import continued
-from morph_opt.replay.setup import Prepared, policy_of
+from morph_opt.replay.prepare import Prepared, policy_of
 
 QUANTILES = (0.1, 0.5, 0.9)
 FIRST_S, HORIZONS = 3600.0, 11

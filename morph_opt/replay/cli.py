@@ -19,7 +19,7 @@ from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
 from morph_opt.replay.scenario import Scenario, read_scenario
 
 if TYPE_CHECKING:
-    from morph_opt.replay.setup import Prepared
+    from morph_opt.replay.prepare import Prepared
     from morph_opt.runs.summary import Summary
 
 
@@ -42,9 +42,9 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
 
 
 def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
-    from morph_opt.replay.running import run_prepared
-    from morph_opt.replay.setup import prepare
-    from morph_opt.replay.telling.progress import require_watchable, shown_progress
+    from morph_opt.replay.prepare import prepare
+    from morph_opt.replay.progress import require_watchable, shown_progress
+    from morph_opt.replay.run import run_prepared
     from morph_opt.replay.watching import watched
     from morph_opt.runs.read import read_run
     from morph_opt.runs.write import CONFIG, EVENTS, require_free
@@ -134,7 +134,7 @@ def _free_default(scenario: Scenario) -> Path:
 
 
 def _tell(summary: Summary, *, as_json: bool) -> int:
-    from morph_opt.replay.telling.report import result_table
+    from morph_opt.replay.report import result_table
     from morph_opt.runs.summary import summary_json
 
     sys.stdout.write(summary_json(summary) if as_json else result_table(summary.values))

@@ -295,8 +295,8 @@ class Scenario:
         morph_opt.strict.rules.AllocationError
             If a policy of one's own breaks a rule.
         """
-        from morph_opt.replay.running import run_prepared
-        from morph_opt.replay.setup import prepare
+        from morph_opt.replay.prepare import prepare
+        from morph_opt.replay.run import run_prepared
         from morph_opt.replay.watching import reason_at
         from morph_opt.runs.read import Run
 

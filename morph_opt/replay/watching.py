@@ -11,8 +11,8 @@ from morph_opt.domain import InputError, PlanFamily, RoundState
 from morph_opt.engine.engine import Engine
 from morph_opt.events.log import Event, RoundDecided
 from morph_opt.policies.base import Decision
-from morph_opt.replay.drive import recorded_decision
-from morph_opt.replay.setup import Prepared, prepare
+from morph_opt.replay.prepare import Prepared, prepare
+from morph_opt.replay.run import recorded_decision
 from morph_opt.runs.write import EXPLAIN
 
 if TYPE_CHECKING:

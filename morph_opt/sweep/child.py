@@ -64,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from morph_opt.replay.running import run_prepared
+    from morph_opt.replay.prepare import prepare
+    from morph_opt.replay.run import run_prepared
     from morph_opt.replay.scenario import read_scenario
-    from morph_opt.replay.setup import prepare
     from morph_opt.runs.early import MissedError
     from morph_opt.runs.slo import Slo
     from morph_opt.runs.write import CONFIG

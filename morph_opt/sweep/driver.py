@@ -13,7 +13,7 @@ from pathlib import Path
 from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
 from morph_opt.domain.arguments import require_each, require_type
-from morph_opt.replay.setup import require_scheduler
+from morph_opt.replay.prepare import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.executors import FIELD, default_on, executor

@@ -19,7 +19,7 @@ KEPT = {
     "live/record.py: open",  # appends to its own log, a line at once
     "live/turn.py: read_text",  # its own status
     "live/turn.py: write_text",  # of its folder, which writes atomically
-    "replay/setup.py: read_bytes",  # a digest of what was read before
+    "replay/prepare.py: read_bytes",  # a digest of what was read before
     "round/watch.py: open",  # appends to a log that it wrote
     "runs/rounds.py: reader",  # one line of text
     "runs/write.py: open",  # growing files, without links

@@ -14,8 +14,8 @@ from morph_opt.explain.cli import main
 from morph_opt.explain.why import stretches, why
 from morph_opt.policies.objectives.plain import Jct
 from morph_opt.replay import ReplayConfig
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.replay.watching import repeated
 from morph_opt.runs.write import CONFIG
 

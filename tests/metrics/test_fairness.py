@@ -14,7 +14,7 @@ from morph_opt.engine.config import ReplayConfig
 from morph_opt.metrics.fairness import jain, mean_active
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.report.picture import main as picture
 from tests.policies.worlds import LINEAR, cluster, job, speeds
 

@@ -14,7 +14,7 @@ from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.search import DECIDED, Search, Trial
 from morph_opt.plan.sequential import fixed
 from morph_opt.plan.statement import Target
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
 from tests.engine.toys import Fifo, node_type

@@ -17,8 +17,8 @@ from morph_opt.policies.objectives.plain import SavedTime
 from morph_opt.policies.options import PolicyOptions, Scheduler
 from morph_opt.policies.registry import make_policy
 from morph_opt.replay import cli
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.round.text import decision_text
 from tests.policies.worlds import LINEAR, cluster, queued, random_world, state
 

@@ -17,7 +17,7 @@ from morph_opt.policies.base import Policy
 from morph_opt.policies.blind import EstimatingPolicy, Learnt, Noise
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.policies.sizes import SHAPES, Seen, Shape, SizeModel
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from tests.engine import toys
 from tests.policies.worlds import LINEAR, cluster, queued, running, state
 

@@ -21,7 +21,7 @@ from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from tests.formulations.worlds.rounds import starts_and_stays
 
 KEY = ("A", 1)

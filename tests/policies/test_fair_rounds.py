@@ -31,7 +31,7 @@ from morph_opt.policies.registry import (
 )
 from morph_opt.policies.tiresias.queues import ServiceBook
 from morph_opt.replay import cli
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.traces.twins.gavel import gavel_twin
 from tests.policies.worlds import DP, LINEAR, cluster, job
 

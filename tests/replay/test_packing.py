@@ -32,7 +32,6 @@ from morph_opt.metrics import rounds_over_capacity
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands, paired_curve
 from morph_opt.metrics.history import read_history
 from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
-from morph_opt.replay.api import RunExtras
 from morph_opt.runs.early import MissedError
 from morph_opt.runs.slo import Slo
 from tests.engine.packing_toys import Packer, PairedToys, pair
@@ -215,7 +214,7 @@ def test_demands_with_packing_add_half_gangs_and_move_start_up_before_the_work()
 def test_a_run_that_may_pack_is_judged_by_the_bounds_with_packing() -> None:
     alone = {0: [hold("a", {0: [0]})], 1: [hold("a", {0: [0]}), hold("b", {0: [1]})]}
     without = run(alone).summary
-    allowed = run(alone, extras=RunExtras(packing=True)).summary
+    allowed = run(alone, packing=True).summary
     assert allowed["makespan_lower_bound_s"] <= without["makespan_lower_bound_s"]
     assert allowed["packed_jobs"] == 0
 
@@ -246,7 +245,7 @@ def random_run(
         RANDOM_SPEEDS,
         config,
         node_events=down,
-        extras=RunExtras(slo=slo),
+        slo=slo,
     )
 
 

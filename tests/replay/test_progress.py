@@ -10,7 +10,7 @@ import pytest
 
 from morph_opt.events.log import RoundDecided
 from morph_opt.replay import cli
-from morph_opt.replay.telling.progress import Meter, duration, screen, shown_progress, sparkline
+from morph_opt.replay.progress import Meter, duration, screen, shown_progress, sparkline
 
 
 def decided(index: int, active: int, running: int, gpus: int, gap: float | None) -> RoundDecided:

@@ -6,7 +6,7 @@ import pytest
 
 from morph_opt.domain import Trace
 from morph_opt.replay import ReplayConfig, replay
-from morph_opt.replay.telling.report import result_table
+from morph_opt.replay.report import result_table
 from tests.policies.worlds import LINEAR, cluster, job
 
 pytestmark = pytest.mark.parametrize("until_s", [None, 300.0])

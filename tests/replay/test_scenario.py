@@ -11,8 +11,8 @@ import pytest
 
 from morph_opt.domain import Cluster, InputError, default_cluster
 from morph_opt.replay.arguments import make_parser, scenario_from
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload, read_scenario
-from morph_opt.replay.setup import prepare
 from tests.engine.toys import node_type
 
 SHUFFLED = Scenario(

@@ -24,7 +24,7 @@ NO_FORMAT = {
     "morph_opt/explain/why.py": "config.toml of a run folder, of which it takes a table alone",
     "morph_opt/audit/recorded.py": "config.toml of a run folder, of which it takes the cluster",
     "morph_opt/replay/scenario.py": "config.toml, behind `read_scenario`",
-    "morph_opt/replay/setup.py": "digest of a file that another reader has read",
+    "morph_opt/replay/prepare.py": "digest of a file that another reader has read",
     "morph_opt/round/watch.py": "its own growing file of explanations",
     "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",

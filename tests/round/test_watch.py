@@ -22,8 +22,8 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.replay.watching import watched
 from morph_opt.round import decide_round, read_snapshot, reader
 

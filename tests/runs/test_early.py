@@ -11,8 +11,8 @@ from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
 from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.initial import initial_demands
-from morph_opt.replay.running import run_prepared
-from morph_opt.replay.setup import Prepared, prepare
+from morph_opt.replay.prepare import Prepared, prepare
+from morph_opt.replay.run import run_prepared
 from morph_opt.runs.early import ROUNDING, EarlyEnd, MissedError
 from morph_opt.runs.slo import PER_JOB, PER_RUN, Slo
 

@@ -14,7 +14,7 @@ import pytest
 
 from morph_opt.domain import InputError, Trace
 from morph_opt.events.log import Completed, RoundDecided, Started, StartKind, event_to_line
-from morph_opt.replay import ReplayConfig, ReplayResult, RunExtras, replay
+from morph_opt.replay import ReplayConfig, ReplayResult, replay
 from morph_opt.runs.jobs import FORMER, job_rows, jobs_csv
 from morph_opt.runs.read import Parts, Run, read_run
 from morph_opt.runs.rounds import RoundRow, row_to_line
@@ -164,7 +164,7 @@ def test_a_written_replay_keeps_no_round_in_memory(written: bool, tmp_path: Path
         Shuffler(seed=1),
         ToySpeeds(),
         out=tmp_path / "run" if written else None,
-        extras=RunExtras(progress=look),
+        progress=look,
     )
     # Without a folder each of the 39 rounds leaves its event and its row.
     first, fortieth = alive

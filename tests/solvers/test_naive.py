@@ -11,7 +11,7 @@ from benchmarks.instances.rounds import model_of, replayed_states
 from formulations.linear_model import LinearModel
 from morph_opt.domain import default_cluster
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay.api import replay
+from morph_opt.replay.run import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import installed, make_solver
 from morph_opt.traces.registry import load_trace

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.replay.running import run_prepared
+from morph_opt.replay.prepare import prepare
+from morph_opt.replay.run import run_prepared
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.runs.early import MissedError
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.summary import summary_json

@@ -15,8 +15,8 @@ from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.arriving import NOTHING, coming
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.forecasting import Forecast, forecast
+from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.round.reader import read_snapshot
 from morph_opt.table import Cell
 

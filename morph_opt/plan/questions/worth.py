@@ -18,9 +18,9 @@ from morph_opt.plan.questions.node_classes import classes_of, with_one_more
 from morph_opt.plan.stats import paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.policies.base import Decision
-from morph_opt.replay.running import run_prepared
+from morph_opt.replay.prepare import prepare
+from morph_opt.replay.run import run_prepared
 from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.setup import prepare
 from morph_opt.round.decide import make_explainer
 from morph_opt.round.watch import WatchedPolicy
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
-from morph_opt.replay.drive import Progress
+from morph_opt.replay.run import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,7 +53,7 @@ class Meter:
         self.began = self.clock()
 
     def update(self, decided: RoundDecided, completed: int) -> None:
-        """Take in a round; see `morph_opt.replay.api.Progress`."""
+        """Take in a round; see `morph_opt.replay.run.Progress`."""
         self.last, self.completed = decided, completed
         self.used.append(decided.gpus / self.gpus if self.gpus else 0.0)
         self.queued.append(float(decided.active - decided.running))

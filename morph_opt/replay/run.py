@@ -1,0 +1,592 @@
+"""A run: the engine driven round after round, its folder, and what it amounts to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
+from morph_opt.domain.options import changed
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.engine import Engine
+from morph_opt.engine.node_events import NodeEvent
+from morph_opt.events.log import (
+    Begun,
+    Completed,
+    Event,
+    Preempted,
+    RoundDecided,
+    Shared,
+    SloChange,
+    SloChanged,
+    Started,
+    StartKind,
+    event_to_line,
+)
+from morph_opt.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.metrics.bounds.initial import initial_demands
+from morph_opt.metrics.bounds.lower import Demands
+from morph_opt.metrics.cost import cost_metrics
+from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
+from morph_opt.metrics.gpu_types import gpu_utilization_by_type
+from morph_opt.metrics.history import History, Scalar
+from morph_opt.metrics.packing import packing_metrics
+from morph_opt.metrics.promises import promise_metrics
+from morph_opt.metrics.schedule import metrics_of
+from morph_opt.metrics.service import service_metrics
+from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.policies.base import Decision, Policy, RoundReport, decision_of
+from morph_opt.replay.initial import require_initial
+from morph_opt.replay.prepare import Prepared, versions_json
+from morph_opt.runs.early import EarlyEnd
+from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
+from morph_opt.runs.read import Parts, folder_parts
+from morph_opt.runs.rounds import RoundRow, round_row
+from morph_opt.runs.slo import Slo
+from morph_opt.runs.summary import BOUND_KEYS, Values, build_summary, summary_json
+from morph_opt.runs.tally import Tally
+from morph_opt.runs.write import (
+    CONFIG,
+    EVENTS,
+    PARTIAL,
+    VERSIONS,
+    Recorded,
+    RunWriter,
+    create_folder,
+    reopen_rounds,
+)
+from morph_opt.strict.rules import AllocationError
+
+LOG_ACCOUNT = "log.json"
+"""File of a run folder: the report on the log that its jobs come from."""
+
+Progress = Callable[[RoundDecided, int], None]
+"""Called after each round with its event and the number of completed jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Values that a scenario adds to the records of its run.
+
+    Parameters
+    ----------
+    files
+        Files that the run folder holds from the start (``config.toml`` ...).
+    labels
+        Further values of ``summary.json``: objective, solver ...
+    digest
+        Identity of everything that decides the run and that the engine does not see (policy
+        options). It is part of the log's first line, so that a resumed run cannot mix two of them.
+    began
+        Start of the command, by `time.perf_counter`; None leaves out wall time and memory.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Scalar] = field(default_factory=dict)
+    digest: str = ""
+    began: float | None = None
+
+    def at_end(self) -> dict[str, Scalar]:
+        """Return the values that are known only at the end: wall time, memory."""
+        if self.began is None:
+            return {}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes there, KiB elsewhere
+        return {"wall_s": time.perf_counter() - self.began, "peak_rss_mib": peak / unit / 1024.0}
+
+
+_NO_RECORD = Record()
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """A finished replay.
+
+    Parameters
+    ----------
+    history
+        What happened to each job, segment by segment.
+    jobs
+        Rows of ``jobs.csv``.
+    parts
+        Where its log is: in the run folder, or in memory of a replay that wrote none.
+    """
+
+    history: History
+    jobs: tuple[JobRow, ...]
+    parts: Parts
+
+    @cached_property
+    def summary(self) -> Values:
+        """Content of ``summary.json``."""
+        return self.parts.summary().values
+
+    @cached_property
+    def rounds(self) -> tuple[RoundRow, ...]:
+        """Rows of ``rounds.csv``."""
+        return tuple(self.parts.rounds())
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The log."""
+        return tuple(self.parts.events())
+
+
+def run_prepared(
+    prepared: Prepared,
+    out: Path | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    began: float | None = None,
+    slo: Slo | None = None,
+) -> ReplayResult:
+    """Run a prepared scenario.
+
+    Parameters
+    ----------
+    prepared
+        The scenario, loaded and checked.
+    out, resume, progress, slo
+        See `replay`.
+    began
+        Start of the command, by `time.perf_counter`; None for now.
+
+    Raises
+    ------
+    InputError, AllocationError, MissedError
+        See `replay`.
+    """
+    began = time.perf_counter() if began is None else began
+    scenario, account = prepared.scenario, prepared.account
+    files = {CONFIG: scenario.to_toml(), VERSIONS: versions_json()}
+    if account is not None:
+        files[LOG_ACCOUNT] = account.as_json()
+    return replay(
+        prepared.trace,
+        scenario.cluster,
+        prepared.policy,
+        prepared.truth,
+        scenario.engine,
+        node_events=prepared.node_events(),
+        out=out,
+        resume=resume,
+        initial=prepared.initial,
+        progress=progress,
+        packing=scenario.scheduler.packing,
+        slo=slo,
+        record=Record(files, _labels(prepared), scenario.digest, began),
+    )
+
+
+def _labels(prepared: Prepared) -> dict[str, Scalar]:
+    """Return the values of ``summary.json`` that the scenario decides."""
+    scenario, scheduler = prepared.scenario, prepared.scenario.scheduler
+    lines = {} if prepared.account is None else prepared.account.lines()
+    solves = scheduler.policy == "milp"
+    return {
+        "objective": scheduler.objective if solves else None,
+        "solver": scheduler.solver if solves else None,
+        "cluster": scenario.cluster.name,
+        "belief": scheduler.belief + ("+online" if scheduler.online_fit else ""),
+        "restart_s": scenario.engine.restart_s,
+        "seed": scenario.workload.seed,
+        "trace_kind": prepared.kind,
+        "trace_notice": prepared.notice,
+        "skipped_jobs": len(prepared.skipped),
+        **{f"trace_{name}": line for name, line in lines.items()},
+    }
+
+
+def replay(
+    trace: Trace,
+    cluster: Cluster,
+    policy: Policy,
+    truth: SpeedModel,
+    config: ReplayConfig | None = None,
+    *,
+    node_events: Iterable[NodeEvent] = (),
+    out: Path | None = None,
+    resume: bool = False,
+    initial: RoundState | None = None,
+    progress: Progress | None = None,
+    packing: bool = False,
+    slo: Slo | None = None,
+    record: Record = _NO_RECORD,
+) -> ReplayResult:
+    """Replay a trace.
+
+    Parameters
+    ----------
+    trace, cluster, policy, truth
+        Jobs, where they run, by which policy, and how fast they truly run.
+    config
+        Rules of the engine; None for the defaults of the command line.
+    node_events
+        Failures, drains and returns, sorted by time.
+    out
+        Run folder to write; None keeps everything in memory.
+    resume
+        ``out`` is an interrupted run of the same inputs: repeat its recorded decisions, then
+        continue.
+    initial
+        State to begin with, of the same cluster: its jobs are those of the trace that are submitted
+        by then and not complete, no others. The first round is at the first boundary not before it.
+    progress
+        Called after each round.
+    packing
+        Whether jobs may share GPUs in pairs: the lower bounds then hold for such schedules too.
+    slo
+        SLO that the run is judged by; it ends once that is certain to be missed.
+    record
+        Further values of the run folder and the summary.
+
+    Raises
+    ------
+    InputError
+        If a job can never run, ``out`` is in use, or an interrupted run does not fit the inputs.
+    AllocationError
+        If the policy breaks a rule; a run folder keeps the log up to that round.
+    MissedError
+        If it is certain to miss the SLO.
+    """
+    inputs = _Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
+    demands = inputs.demands(job_demands)
+    try:
+        engine = Engine(trace, cluster, truth, inputs.config, node_events, initial)
+    except AllocationError as error:
+        raise InputError(str(error), field="state") from error
+    requests = GangSpeeds.on(cluster, truth)
+    tally = Tally(trace, cluster, truth, requests, keep_log=out is None)
+    begun = _begun(inputs, policy.name, record.digest)
+    early = None
+    if slo is not None:
+        # A policy may pair jobs unasked, and of pairs the release has a start-up in it.
+        paired = slo.to_the_end and pair_speeds(truth) is not None
+        known = inputs.demands(packed_demands) if paired else demands
+        early = EarlyEnd(slo, trace, known)
+    writer = _driven(
+        Driver(engine, policy, progress, begun, tally, early), out, resume, record.files
+    )
+    result = _result(inputs, tally, demands, requests, record, packing)
+    if writer is None or out is None:
+        return result
+    writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+    return replace(result, parts=folder_parts(out))
+
+
+def result_of_log(
+    trace: Trace,
+    cluster: Cluster,
+    truth: SpeedModel,
+    events: Sequence[Event],
+    rows: Iterable[RoundRow],
+    labels: Mapping[str, Scalar],
+) -> ReplayResult:
+    """What a log amounts to that no engine wrote: starts cost nothing but what it says.
+
+    Parameters
+    ----------
+    trace, cluster, truth
+        Jobs, where they ran, and how fast.
+    events, rows
+        The whole log, and a row for each of its decided rounds.
+    labels
+        Further values of ``summary.json``.
+
+    Raises
+    ------
+    InputError
+        If the events are no log of these jobs.
+    """
+    config = ReplayConfig(restart_s=0.0)
+    inputs, requests = _Inputs(trace, cluster, truth, config, None), GangSpeeds.on(cluster, truth)
+    tally = Tally(trace, cluster, truth, requests, keep_log=True)
+    tally.take(events)
+    for row in rows:
+        tally.add(row)
+    demands = inputs.demands(job_demands)
+    # Whoever wrote the log starts jobs at any instant, not at boundaries of ours.
+    at_once = tuple(replace(one, release_s=one.submission_s) for one in demands.jobs)
+    return _result(inputs, tally, replace(demands, jobs=at_once), requests, Record(labels=labels))
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What runs where, and under which rules; of whose decisions it does not depend."""
+
+    trace: Trace
+    cluster: Cluster
+    truth: SpeedModel
+    config: ReplayConfig
+    initial: RoundState | None
+
+    def __post_init__(self) -> None:
+        if self.initial is not None:
+            require_initial(self.initial, self.trace, self.cluster, self.config)
+
+    def demands(
+        self, needs_of: Callable[[Trace, Cluster, SpeedModel, ReplayConfig], Demands]
+    ) -> Demands:
+        """What each job needs at least; of a run that takes up a state, from there on."""
+        demands = needs_of(self.trace, self.cluster, self.truth, self.config)
+        if self.initial is None:
+            return demands
+        return initial_demands(demands, self.initial, self.config)
+
+
+def _driven(
+    run: Driver, out: Path | None, resume: bool, files: Mapping[str, str]
+) -> RunWriter | None:
+    """Drive a run to its end; the writer of its folder, which is still to be finished."""
+    if out is None:
+        run.drive()
+        return None
+    if resume:
+        reopen_rounds(out)
+    else:
+        create_folder(out, files)
+    writer = RunWriter(out)
+    try:
+        run.drive(writer, _repeat_recorded(run, writer, out) if resume else False)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _result(
+    inputs: _Inputs,
+    tally: Tally,
+    demands: Demands,
+    requests: GangSpeeds,
+    record: Record,
+    packing: bool = False,
+) -> ReplayResult:
+    """Return the outcome of a run that has ended: a function of its events and its inputs."""
+    cluster, truth, config = inputs.cluster, inputs.truth, inputs.config
+    history = tally.history()
+    metrics = metrics_of(history, cluster, tally.over_capacity, tally.promises)
+    ratios = finish_time_ratios(history, cluster, truth, config.first_start_of)
+    by_type = gpu_utilization_by_type(history, cluster)
+    types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
+    labels: dict[str, Scalar] = {
+        **types,
+        **fairness_metrics(history, cluster, ratios),
+        **cost_metrics(history, cluster),
+        **service_metrics(history),
+    }
+    if inputs.trace.searches:
+        labels |= dict.fromkeys(BOUND_KEYS)
+    if packing or tally.shares:
+        demands = inputs.demands(packed_demands)
+        labels |= packing_metrics(history)
+    if metrics["guaranteed_jobs"]:
+        labels |= promise_metrics(history, requests, config.first_start_of)
+    labels |= dict(record.labels) | record.at_end()
+    jobs = job_rows(history, cluster, ratios)
+    # Bounds can take longer than the run; whoever replays for its events or jobs needs none.
+    summary = cache(lambda: build_summary(history, metrics, tally.times, demands, labels))
+    parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
+    return ReplayResult(history, jobs, parts)
+
+
+def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
+    """Repeat what an interrupted run recorded; False if it recorded nothing."""
+    recorded = Recorded(folder)
+    run.repeat(recorded, folder)
+    writer.cut(recorded.events_bytes, recorded.rounds_bytes)
+    return bool(recorded.lines)
+
+
+def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
+    """The first line of the log: the identity of the run."""
+    trace, cluster, config = inputs.trace, inputs.cluster, inputs.config
+    deciding = (
+        repr((cluster.name, cluster.nodes, cluster.leaves)),
+        inputs.truth.name,
+        {name: getattr(config, name) for name in changed(config)},
+        digest,
+    )
+    text = json.dumps(deciding, default=str, sort_keys=True)
+    return Begun(
+        0.0 if inputs.initial is None else inputs.initial.time_s,
+        trace.name,
+        trace.sha256,
+        policy,
+        len(trace.jobs),
+        len(cluster.nodes),
+        cluster.gpus,
+        config.interval_s,
+        hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+class Driver:
+    """Drives the engine and hands out what happens.
+
+    Parameters
+    ----------
+    engine, policy
+        What runs the jobs, and what decides.
+    progress
+        Called after each round.
+    begun
+        First event of the log.
+    tally
+        Takes in every event and row.
+    early
+        Ends the replay where what it is run for is decided.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        progress: Progress | None,
+        begun: Begun,
+        tally: Tally,
+        early: EarlyEnd | None = None,
+    ) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._progress = progress
+        self._begun = begun
+        self._tally = tally
+        self._early = early
+        self._completed = 0
+        tally.take([begun])
+
+    def drive(self, writer: RunWriter | None = None, begun: bool = False) -> None:
+        """Decide round after round until the end; ``begun``: the first line is written."""
+        if writer is not None and not begun:
+            writer.commit([self._begun], None)
+        steady: RoundReport | None = None
+        sees_all = self._policy.remembers
+        while True:
+            began = time.perf_counter()
+            if steady is not None and self._engine.skip_ahead():
+                engine_ms = 1e3 * (time.perf_counter() - began)
+                self._taken(writer, steady, 0.0, engine_ms)
+                continue
+            state = self._engine.advance()
+            if state is None:
+                break
+            asked = time.perf_counter()
+            decision = decision_of(self._policy, state)
+            decided = time.perf_counter()
+            self._engine.apply(decision)
+            round_ms = 1e3 * (decided - asked)
+            engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
+            report = decision.report
+            if decision.steady:
+                # Worth changes with time and is not asked for again, so no such row states it.
+                report = replace(report, objective=float("nan"), bound=float("nan"))
+            steady = report.untimed() if decision.steady and not sees_all else None
+            self._taken(writer, report, round_ms, engine_ms)
+        last = self._engine.take_events()
+        if writer is not None:
+            writer.commit(last, None)
+        self._tally.take(last)
+
+    def _taken(
+        self, writer: RunWriter | None, report: RoundReport, round_ms: float, engine_ms: float
+    ) -> None:
+        """Hand out the events of a round that has been decided, and its row."""
+        events = self._engine.take_events()
+        self._tally.take(events)
+        row = round_row(events, report, self._tally.promises.now, round_ms, engine_ms)
+        if writer is not None:
+            writer.commit(events, row)
+        self._keep(events, row)
+
+    def repeat(self, recorded: Recorded, folder: Path) -> None:
+        """Take the decisions of an interrupted run as they were, verifying that they fit."""
+        lines = recorded.lines
+        if lines:
+            self._compare(lines[:1], [self._begun], folder, 1)
+        position = 1
+        for row in recorded.rows:
+            stop = position
+            while not isinstance(lines[stop][1], RoundDecided):
+                stop += 1
+            chunk = lines[position : stop + 1]
+            state = self._engine.advance()
+            events: list[Event] = []
+            if state is not None:
+                # Policies that remember must see the rounds that they do not decide.
+                if state.jobs:
+                    self._policy.observe(state)
+                events = self._reapply(state, [event for _, event in chunk])
+            self._compare(chunk, events, folder, position + 1)
+            self._tally.take(events)
+            self._keep(events, row)
+            position = stop + 1
+
+    def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
+        """Events that the recorded decision gives; none if it is impossible."""
+        try:
+            self._engine.apply(recorded_decision(state, recorded))
+        except (AllocationError, InputError):
+            return []
+        return self._engine.take_events()
+
+    def _keep(self, events: list[Event], row: RoundRow) -> None:
+        self._tally.add(row)
+        if self._early is not None:
+            self._early.take(events)
+        if self._progress is not None and isinstance(events[-1], RoundDecided):
+            self._completed += sum(isinstance(event, Completed) for event in events)
+            self._progress(events[-1], self._completed)
+
+    @staticmethod
+    def _compare(
+        recorded: Sequence[tuple[str, Event]], produced: Sequence[Event], folder: Path, line: int
+    ) -> None:
+        lines = [event_to_line(event) for event in produced]
+        for offset, (text, _) in enumerate(recorded):
+            if offset >= len(lines) or lines[offset] != text:
+                raise InputError(
+                    "does not follow from the run's inputs (damaged, or of another version)",
+                    file=str(folder / (EVENTS + PARTIAL)),
+                    line=line + offset,
+                )
+
+
+def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
+    """The decision that led from this state to these events."""
+    held = {s.running.job: s.running for s in state.jobs if s.running is not None}
+    report = RoundReport("heuristic")
+    slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}
+    for event in events:
+        match event:
+            case Preempted(time_s=time_s) if time_s == state.time_s:
+                held.pop(event.job, None)
+            case Started() if event.kind is not StartKind.HELD:
+                held[event.job] = event.assignment
+            case Shared() if event.job in held:
+                held[event.job] = replace(held[event.job], partner=event.partner)
+            case SloChanged():
+                slos[event.change].append(event.job)
+            case RoundDecided():
+                report = RoundReport(
+                    event.status,
+                    gap=float("nan") if event.gap is None else event.gap,
+                    guarantees_short=event.guarantees_short,
+                    guarantee_shortfall=event.guarantee_shortfall,
+                    guarantees_possible=event.guarantees_possible,
+                    slo_dropped=tuple(slos[SloChange.DROPPED]),
+                    slo_restored=tuple(slos[SloChange.RESTORED]),
+                )
+            case _:
+                pass
+    return Decision(Allocation(tuple(held.values())), report)

@@ -1,1 +1,0 @@
-"""What a replay tells while it runs and when it has ended."""
