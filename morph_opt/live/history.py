@@ -42,7 +42,7 @@ from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.perf.speed import Configuration
 from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.policies.base import RoundReport
-from morph_opt.replay.run import result_of_log
+from morph_opt.replay.result import result_of_log
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row

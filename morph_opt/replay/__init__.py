@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from morph_opt.engine.config import ReplayConfig
     from morph_opt.engine.engine import Engine
     from morph_opt.engine.node_events import NodeEvent, random_failures, read_node_events
-    from morph_opt.replay.run import ReplayResult, replay
+    from morph_opt.replay.result import ReplayResult
+    from morph_opt.replay.run import replay
     from morph_opt.strict.check import check_allocation
     from morph_opt.strict.rules import AllocationError, StateFacts, Violation
 else:

@@ -1,15 +1,12 @@
-"""A run: the engine driven round after round, its folder, and what it amounts to."""
+"""A run: the engine driven round after round, with or without a run folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
@@ -31,28 +28,18 @@ from morph_opt.events.log import (
     event_to_line,
 )
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
-from morph_opt.metrics.bounds.initial import initial_demands
-from morph_opt.metrics.bounds.lower import Demands
-from morph_opt.metrics.cost import cost_metrics
-from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
-from morph_opt.metrics.gpu_types import gpu_utilization_by_type
-from morph_opt.metrics.history import History, Scalar
-from morph_opt.metrics.packing import packing_metrics
-from morph_opt.metrics.promises import promise_metrics
-from morph_opt.metrics.schedule import metrics_of
-from morph_opt.metrics.service import service_metrics
+from morph_opt.metrics.history import Scalar
 from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.speed import SpeedModel, pair_speeds
 from morph_opt.policies.base import Decision, Policy, RoundReport, decision_of
-from morph_opt.replay.initial import require_initial
 from morph_opt.replay.prepare import Prepared, versions_json
+from morph_opt.replay.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
 from morph_opt.runs.early import EarlyEnd
-from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
-from morph_opt.runs.read import Parts, folder_parts
+from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.read import folder_parts
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.slo import Slo
-from morph_opt.runs.summary import BOUND_KEYS, Values, build_summary, summary_json
+from morph_opt.runs.summary import summary_json
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import (
     CONFIG,
@@ -71,74 +58,6 @@ LOG_ACCOUNT = "log.json"
 
 Progress = Callable[[RoundDecided, int], None]
 """Called after each round with its event and the number of completed jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Values that a scenario adds to the records of its run.
-
-    Parameters
-    ----------
-    files
-        Files that the run folder holds from the start (``config.toml`` ...).
-    labels
-        Further values of ``summary.json``: objective, solver ...
-    digest
-        Identity of everything that decides the run and that the engine does not see (policy
-        options). It is part of the log's first line, so that a resumed run cannot mix two of them.
-    began
-        Start of the command, by `time.perf_counter`; None leaves out wall time and memory.
-    """
-
-    files: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, Scalar] = field(default_factory=dict)
-    digest: str = ""
-    began: float | None = None
-
-    def at_end(self) -> dict[str, Scalar]:
-        """Return the values that are known only at the end: wall time, memory."""
-        if self.began is None:
-            return {}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes there, KiB elsewhere
-        return {"wall_s": time.perf_counter() - self.began, "peak_rss_mib": peak / unit / 1024.0}
-
-
-_NO_RECORD = Record()
-
-
-@dataclass(frozen=True)
-class ReplayResult:
-    """A finished replay.
-
-    Parameters
-    ----------
-    history
-        What happened to each job, segment by segment.
-    jobs
-        Rows of ``jobs.csv``.
-    parts
-        Where its log is: in the run folder, or in memory of a replay that wrote none.
-    """
-
-    history: History
-    jobs: tuple[JobRow, ...]
-    parts: Parts
-
-    @cached_property
-    def summary(self) -> Values:
-        """Content of ``summary.json``."""
-        return self.parts.summary().values
-
-    @cached_property
-    def rounds(self) -> tuple[RoundRow, ...]:
-        """Rows of ``rounds.csv``."""
-        return tuple(self.parts.rounds())
-
-    @cached_property
-    def events(self) -> tuple[Event, ...]:
-        """The log."""
-        return tuple(self.parts.events())
 
 
 def run_prepared(
@@ -221,7 +140,7 @@ def replay(
     progress: Progress | None = None,
     packing: bool = False,
     slo: Slo | None = None,
-    record: Record = _NO_RECORD,
+    record: Record = NO_RECORD,
 ) -> ReplayResult:
     """Replay a trace.
 
@@ -259,7 +178,7 @@ def replay(
     MissedError
         If it is certain to miss the SLO.
     """
-    inputs = _Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
+    inputs = Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
     demands = inputs.demands(job_demands)
     try:
         engine = Engine(trace, cluster, truth, inputs.config, node_events, initial)
@@ -277,71 +196,11 @@ def replay(
     writer = _driven(
         Driver(engine, policy, progress, begun, tally, early), out, resume, record.files
     )
-    result = _result(inputs, tally, demands, requests, record, packing)
+    result = result_of(inputs, tally, demands, requests, record, packing)
     if writer is None or out is None:
         return result
     writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
     return replace(result, parts=folder_parts(out))
-
-
-def result_of_log(
-    trace: Trace,
-    cluster: Cluster,
-    truth: SpeedModel,
-    events: Sequence[Event],
-    rows: Iterable[RoundRow],
-    labels: Mapping[str, Scalar],
-) -> ReplayResult:
-    """What a log amounts to that no engine wrote: starts cost nothing but what it says.
-
-    Parameters
-    ----------
-    trace, cluster, truth
-        Jobs, where they ran, and how fast.
-    events, rows
-        The whole log, and a row for each of its decided rounds.
-    labels
-        Further values of ``summary.json``.
-
-    Raises
-    ------
-    InputError
-        If the events are no log of these jobs.
-    """
-    config = ReplayConfig(restart_s=0.0)
-    inputs, requests = _Inputs(trace, cluster, truth, config, None), GangSpeeds.on(cluster, truth)
-    tally = Tally(trace, cluster, truth, requests, keep_log=True)
-    tally.take(events)
-    for row in rows:
-        tally.add(row)
-    demands = inputs.demands(job_demands)
-    # Whoever wrote the log starts jobs at any instant, not at boundaries of ours.
-    at_once = tuple(replace(one, release_s=one.submission_s) for one in demands.jobs)
-    return _result(inputs, tally, replace(demands, jobs=at_once), requests, Record(labels=labels))
-
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """What runs where, and under which rules; of whose decisions it does not depend."""
-
-    trace: Trace
-    cluster: Cluster
-    truth: SpeedModel
-    config: ReplayConfig
-    initial: RoundState | None
-
-    def __post_init__(self) -> None:
-        if self.initial is not None:
-            require_initial(self.initial, self.trace, self.cluster, self.config)
-
-    def demands(
-        self, needs_of: Callable[[Trace, Cluster, SpeedModel, ReplayConfig], Demands]
-    ) -> Demands:
-        """What each job needs at least; of a run that takes up a state, from there on."""
-        demands = needs_of(self.trace, self.cluster, self.truth, self.config)
-        if self.initial is None:
-            return demands
-        return initial_demands(demands, self.initial, self.config)
 
 
 def _driven(
@@ -364,42 +223,6 @@ def _driven(
     return writer
 
 
-def _result(
-    inputs: _Inputs,
-    tally: Tally,
-    demands: Demands,
-    requests: GangSpeeds,
-    record: Record,
-    packing: bool = False,
-) -> ReplayResult:
-    """Return the outcome of a run that has ended: a function of its events and its inputs."""
-    cluster, truth, config = inputs.cluster, inputs.truth, inputs.config
-    history = tally.history()
-    metrics = metrics_of(history, cluster, tally.over_capacity, tally.promises)
-    ratios = finish_time_ratios(history, cluster, truth, config.first_start_of)
-    by_type = gpu_utilization_by_type(history, cluster)
-    types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
-    labels: dict[str, Scalar] = {
-        **types,
-        **fairness_metrics(history, cluster, ratios),
-        **cost_metrics(history, cluster),
-        **service_metrics(history),
-    }
-    if inputs.trace.searches:
-        labels |= dict.fromkeys(BOUND_KEYS)
-    if packing or tally.shares:
-        demands = inputs.demands(packed_demands)
-        labels |= packing_metrics(history)
-    if metrics["guaranteed_jobs"]:
-        labels |= promise_metrics(history, requests, config.first_start_of)
-    labels |= dict(record.labels) | record.at_end()
-    jobs = job_rows(history, cluster, ratios)
-    # Bounds can take longer than the run; whoever replays for its events or jobs needs none.
-    summary = cache(lambda: build_summary(history, metrics, tally.times, demands, labels))
-    parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
-    return ReplayResult(history, jobs, parts)
-
-
 def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
     """Repeat what an interrupted run recorded; False if it recorded nothing."""
     recorded = Recorded(folder)
@@ -408,7 +231,7 @@ def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
     return bool(recorded.lines)
 
 
-def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
+def _begun(inputs: Inputs, policy: str, digest: str) -> Begun:
     """The first line of the log: the identity of the run."""
     trace, cluster, config = inputs.trace, inputs.cluster, inputs.config
     deciding = (

@@ -25,7 +25,8 @@ from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
-from morph_opt.replay.run import ReplayResult, replay
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
 
 TRUTH = builtin_model()
 CLUSTER = Cluster.uniform(2, A800_NODE)

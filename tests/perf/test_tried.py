@@ -33,7 +33,8 @@ from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
-from morph_opt.replay.run import ReplayResult, replay
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
 from tests.engine.packing_toys import PairedToys
 from tests.engine.toys import DP, GC, ToySpeeds, cluster, hold, job, node_type
 from tests.replay.test_run_folder import assert_same, interrupted
