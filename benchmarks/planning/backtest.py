@@ -15,12 +15,12 @@ from morph_opt.plan.answer import Answer
 from morph_opt.plan.arriving import DAY_S, Coming, of_days, of_family
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.forecasting import (
-    LAST_S,
     QUANTILES,
     Forecast,
     forecast,
     fresh_policy,
 )
+from morph_opt.plan.parameters import HISTORY
 from morph_opt.plan.stats import mean_interval
 from morph_opt.plan.workloads import distinct, is_family
 from morph_opt.policies.base import Decision, Policy
@@ -262,7 +262,7 @@ def _figures(rows: Sequence[_Row]) -> dict[str, int | float]:
     losses: Mapping[float, list[float]] = {q: [] for q in QUANTILES}
     for row in rows:
         for q, value in zip(QUANTILES, row.quantiles, strict=True):
-            losses[q].append(pinball(q, min(value, row.at_s + LAST_S), row.actual_s))
+            losses[q].append(pinball(q, min(value, row.at_s + HISTORY.last_s), row.actual_s))
         if row.open:
             hits.setdefault(row.workload, []).append(row.held)
     every = [hit for mine in hits.values() for hit in mine]

@@ -1,1 +1,1 @@
-"""Runs side by side in the terminal; the page of the same runs is a report."""
+"""Comparison of runs in the terminal; their page is `morph_opt.report`."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.compare",
         description="Compare finished runs, the first with others.",
@@ -30,7 +30,7 @@ def make_parser() -> LineParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> Iterator[str]:
-    """Tables and sentences on these runs, to be printed with a line between them.
+    """Yield tables and sentences on these runs, to be printed with a blank line in between.
 
     Raises
     ------
@@ -85,11 +85,11 @@ def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> It
 
 
 _WIDEST = 120
-"""Columns of a terminal that the table of runs keeps to, unless a single name is longer."""
+"""Largest width of the table of runs in characters, unless a single name is longer."""
 
 
 def _upright(plain: Table) -> Iterator[Table]:
-    """The table of runs with a line per figure, so many runs side by side as there is room for."""
+    """Yield tables with a line per figure and a column per run, as many as fit side by side."""
     runs = list(plain.texts())
     widths = [max(map(len, run)) + 2 for run in runs]
     left = max(map(len, plain.header))
@@ -107,7 +107,7 @@ def _upright(plain: Table) -> Iterator[Table]:
 
 
 def _bold(found: Comparison) -> Table:
-    """The table of runs for a page."""
+    """Return the table of runs with bold best values, for Markdown."""
     plain = found.to_table()
     rows = [
         [f"**{cell[1:]}**" if str(cell).startswith("*") else cell for cell in map(str, row)]

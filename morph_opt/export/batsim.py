@@ -23,11 +23,11 @@ COLUMNS = (
     "waiting_time", "turnaround_time", "stretch", "allocated_resources", "consumed_energy",
     "metadata",
 )  # fmt: skip
-"""In Batsim's order."""
+"""Columns of ``jobs.csv``, in Batsim's order."""
 
 
 def batsim_jobs(view: RunView, *, per_job: bool = False) -> Table:
-    """One row per segment, or per job.
+    """Return Batsim's ``jobs.csv``: one row per segment, or per job.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def batsim_jobs(view: RunView, *, per_job: bool = False) -> Table:
 
 
 def batsim_schedule(view: RunView) -> str:
-    """The aggregates of a run by Batsim's names, as JSON."""
+    """Return the aggregates of a run by Batsim's names, as JSON."""
     summary = view.run.summary
     done = [row for row in view.jobs if row.completed]
     waits = [row.waiting_s for row in view.jobs if math.isfinite(row.waiting_s)]
@@ -106,14 +106,14 @@ def _by_job(view: RunView) -> Iterator[list[Cell]]:
 
 
 def _cancelled(view: RunView) -> dict[str, float]:
-    """When jobs were cancelled by their searches."""
+    """Return when jobs were cancelled by their searches."""
     return {event.job: event.time_s for event in view.run.events if isinstance(event, Cancelled)}
 
 
 def _cells(
     view: RunView, row: JobRow, segment: Segment, name: str, success: bool, state: str
 ) -> dict[str, Cell]:
-    """What both kinds of rows have in common."""
+    """Return the cells that both kinds of rows have."""
     first = view.nodes.first_gpu.tolist()
     gpus = sorted(first[node] + gpu for node, of in segment.placement.parts for gpu in of)
     return {

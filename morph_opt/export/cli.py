@@ -19,23 +19,23 @@ KINDS = ("perfetto", "batsim", "tables")
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.export",
         description="Export a finished run: a trace for Perfetto, Batsim's tables, tidy tables.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder")
-    parser.add_argument("--to", choices=KINDS, required=True, help="what to write")
+    parser.add_argument("--to", choices=KINDS, required=True, help="format to write")
     parser.add_argument(
         "--out",
         type=Path,
-        help="file of perfetto (RUN.perfetto.json.gz), new folder of the others (RUN-batsim ...)",
+        help="file for perfetto (RUN.perfetto.json.gz), new folder for others (RUN-batsim ...)",
     )
     parser.add_argument(
-        "--per-job", action="store_true", help="of batsim: one row per job, not per segment"
+        "--per-job", action="store_true", help="write one row per job, not per segment (batsim)"
     )
     parser.add_argument(
-        "--format", choices=("csv", "parquet"), default="csv", help="of tables (csv)"
+        "--format", choices=("csv", "parquet"), default="csv", help="file format of tables (csv)"
     )
     for option, kind in (("--per-job", "batsim"), ("--format", "tables")):
         rule = f"has an effect with --to {kind} only"
@@ -44,7 +44,7 @@ def make_parser() -> LineParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 
@@ -82,7 +82,7 @@ def _files(options: argparse.Namespace, view: RunView, run: str) -> Mapping[str,
 
 
 def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write a folder that is new or empty; the files were made before it is.
+    """Write files into a folder that is new or empty.
 
     Raises
     ------

@@ -17,11 +17,11 @@ from morph_opt.runs.views import RunView
 Record = dict[str, Any]
 
 STARTUP = "start-up"
-"""Name of the slice in which a job does not progress yet; it lies within the job's."""
+"""Name of the slice, within the job's, in which a job does not progress yet."""
 
 
 def trace_records(view: RunView) -> Iterator[Record]:
-    """Names, slices, failures and counters of a run."""
+    """Yield names, slices, failures and counters of a run."""
     yield from _names(view)
     yield from _slices(view)
     nodes = view.nodes
@@ -39,7 +39,7 @@ def trace_records(view: RunView) -> Iterator[Record]:
 
 
 def perfetto_trace(view: RunView) -> bytes:
-    """The records as compressed JSON; equal runs give equal bytes."""
+    """Return the records as compressed JSON; equal runs give equal bytes."""
     about = {"trace": view.run.summary.trace, "policy": view.name}
     document = {
         "displayTimeUnit": "ms",
@@ -75,7 +75,7 @@ def _meta(name: str, pid: int, tid: int, args: Record) -> Record:
 
 
 def _slices(view: RunView) -> Iterator[Record]:
-    """One slice per segment and GPU, and one for its start-up."""
+    """Yield a slice per segment and GPU, and one for its start-up."""
     free_at: dict[tuple[int, int], int] = {}
     gpus_of = view.nodes.gpus
     for job, segment in sorted(view.segments, key=lambda row: (row[1].start_s, row[0])):

@@ -12,18 +12,18 @@ from morph_opt.runs.views.explanations import read_prices
 from morph_opt.table import Table
 
 TABLES = ("jobs", "segments", "rounds", "prices", "summary")
-"""In this order; prices of runs with ``--explain`` only."""
+"""Names of the tables in order; prices exist for runs with ``--explain`` only."""
 
 
 def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
-    """The tables by name.
+    """Return the tidy tables of a run by name.
 
     Parameters
     ----------
     view
         The run.
     run
-        What stands in the first column.
+        Text of the first column.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
 
 
 def parquet_bytes(table: Table) -> bytes:
-    """The table as a Parquet file; equal tables give equal bytes.
+    """Return the table as a Parquet file; equal tables give equal bytes.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def parquet_bytes(table: Table) -> bytes:
 
 
 def _is_mixed(values: list[Any]) -> bool:
-    """Whether texts and numbers stand in one column, as in the summary's."""
+    """Return whether a column has both texts and numbers, as the summary's has."""
     return len({isinstance(value, str) for value in values if value is not None}) > 1
 
 
@@ -79,12 +79,12 @@ def _text(value: Any) -> str | None:
 
 
 def _one_kind(value: Any) -> Any:
-    """NaN is how rows say that there is nothing; Parquet has a word for that."""
+    """Return None for NaN, because Parquet has nulls."""
     return None if isinstance(value, float) and value != value else value
 
 
 def _segments(view: RunView) -> Table:
-    """What the timeline is drawn from."""
+    """Return the table of segments, from which timelines are drawn."""
     header = (
         "job", "segment", "node", "first_gpu", "last_gpu", "start_s", "startup_until_s", "end_s",
         "plan", "kind", "ended_by", "partner",

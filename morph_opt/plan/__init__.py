@@ -1,4 +1,4 @@
-"""Capacity planning: how many nodes, which fleet, what is worth what.
+"""Capacity planning: number of nodes, choice of a fleet, value of a change.
 
 >>> from morph_opt import plan
 >>> plan.needed(0.9, 0.95)

@@ -1,4 +1,4 @@
-"""An answer: what was asked, what was found, on what evidence, and what is not in it."""
+"""Answer to a question of planning, with its evidence and what is not modelled."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ NOT_MODELLED = (
     "a node is there from the first second; delivery, power and cooling are not modelled",
     "load that grows is more of the same jobs, not larger models",
 )
-"""What no answer of this room knows."""
+"""Limits that every answer states."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """What was found.
+    """Answer to a question of planning.
 
     Parameters
     ----------
     question, asked
-        Word of the command, and its options: enough to ask again.
+        Name of the question, and its options: enough to ask again.
     said
         The answer in sentences, the first one first.
     figures
         Its figures by name.
     header, rows
-        The evidence table; a column ``decided_by`` says what decided each row.
+        Evidence table; its column ``decided_by`` names what decided each row.
     notes
-        What a reader has to know of this answer (few weeks of history, not monotone ...).
+        Notes on this answer (few weeks of history, not monotone ...).
     not_modelled
-        What no replay knows, and the reader has to.
+        Limits of the models behind it.
     """
 
     question: str
@@ -62,13 +62,13 @@ class Answer:
 
     @property
     def nodes(self) -> int | None:
-        """The number of nodes, of an answer that is one."""
+        """Number of nodes; None if the answer is not a number of nodes."""
         found = self.figures.get("nodes")
         return None if found is None else int(found)
 
     @property
     def evidence(self) -> pd.DataFrame:
-        """The evidence as a data frame."""
+        """Evidence as a data frame."""
         import pandas as pd
 
         return pd.DataFrame(list(self.rows), columns=list(self.header))
@@ -84,18 +84,18 @@ class Answer:
         return readable(self.header, self.rows, str(self.asked.get("slo", "")))
 
     def to_table(self) -> Table:
-        """The evidence as a table."""
+        """Return the evidence as a table."""
         return Table(self.header, self.rows)
 
     def to_text(self) -> str:
-        """For a terminal."""
+        """Format the answer for a terminal."""
         parts = [*self.said, "", self._shown().to_text(), ""]
         parts += [f"note: {note}" for note in self.notes]
         parts += [f"not modelled: {line}" for line in self.not_modelled]
         return "\n".join(parts) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values; NaN is null."""
+        """Return plain values for JSON; NaN becomes null."""
         return {
             "schema": SCHEMA,
             "question": self.question,
@@ -112,7 +112,7 @@ class Answer:
         }
 
     def write(self, folder: Path) -> None:
-        """Put answer and evidence next to the cells that they rest on."""
+        """Write answer and evidence into the folder of their cells."""
         write_atomically(folder / EVIDENCE, self.to_table().to_csv())
         write_atomically(folder / ANSWER, json.dumps(self.to_json(), indent=1) + "\n")
 

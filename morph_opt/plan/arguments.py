@@ -12,7 +12,7 @@ from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.domain.options import asked
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.plan.defaults import EXPLORATION, MIXES
+from morph_opt.plan.parameters import FLEET, SEARCH
 from morph_opt.replay.arguments import add_prices, require_failures
 from morph_opt.replay.scenario import Failures, Scheduler, Workload
 from morph_opt.traces.options import LOG_OPTIONS, LogOptions
@@ -123,7 +123,7 @@ def _fleet(one: LineParser) -> None:
     one.add_argument(
         "--mixes",
         type=whole(1, 1000),
-        default=MIXES,
+        default=FLEET.mixes,
         metavar="N",
         help="number of mixes that are tried (%(default)s)",
     )
@@ -319,7 +319,7 @@ def _statement(one: LineParser, *, exploration: bool = True) -> None:
         one.add_argument(
             "--exploration",
             type=COUNT,
-            default=EXPLORATION,
+            default=SEARCH.exploration,
             metavar="N",
             help="number of workloads to explore with (%(default)s)",
         )

@@ -1,7 +1,7 @@
-"""What may arrive behind an instant: a seeded family going on, or days of a history.
+"""Arrivals after an instant: the rest of a seeded family's member, or days of a history.
 
-A member of a family has jobs to an end, and so has the future of a state that is of one: behind n
-of them come as many as the family has left, whatever the clock says. Where a state is of no member,
+A member of a family has a last job, and so has the future of a state of such a member: after n jobs
+come as many as the family has left, whatever the clock. Where a state belongs to no member,
 arrivals do not end.
 """
 
@@ -17,37 +17,35 @@ from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, Job
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, read_from, require_blocks
+from morph_opt.plan.parameters import HISTORY
+from morph_opt.plan.workloads import is_family, loaded, read_from, require_blocks
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.registry import load_trace
 from morph_opt.traces.resampled import BLOCK_S, DAYS, history_note
 
 DAY_S = BLOCK_S[DAYS]
-CANDIDATES = 16
-"""Members that are looked at for one that has had as many jobs by now."""
-LEAST_S = 60.0
-"""Length of the shortest member that others follow."""
+
 
 Draw = Callable[[float, float, int], list[Job]]
-"""Jobs that are submitted behind an instant and up to another one, by the seed of a draw."""
+"""Function that draws the jobs submitted after an instant up to another, by a seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """What may arrive.
+    """Arrivals that a forecast may draw.
 
     Parameters
     ----------
     draw
         See `Draw`.
     futures
-        Different futures of the next hours; None: as many as seeds.
+        Number of different futures of the next hours; None if one per seed.
     whole
-        Whether one horizon will do: what a draw has ends by itself.
+        Whether draws end by themselves, so that one horizon is enough.
     notes
-        What an answer has to say of it.
+        Notes for the answer.
     speeds
-        Of models that the state may not know, as a log's gangs are; None where it knows all.
+        Speeds of models that the state may not know, such as a log's gangs; None if it knows all.
     """
 
     draw: Draw
@@ -61,10 +59,10 @@ NOTHING = Coming(lambda *_: [], 1, True, ("nothing arrives: no history was given
 
 
 def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
-    """Arrivals of a trace by name behind a state that has jobs of these names.
+    """Return the arrivals of a trace after a state that has jobs of these names.
 
-    Of a seeded family, those of a member that the state is of (`arrived_of`), else without an end;
-    of any other trace, days.
+    From a seeded family, the rest of the member to which the state belongs (`arrived_of`), or
+    members without an end if it belongs to none; from any other trace, days.
 
     Parameters
     ----------
@@ -96,11 +94,10 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
 
 
 def arrived_of(family: Workload, names: Iterable[str]) -> int | None:
-    """How many jobs of a member have come by a state with jobs of these names.
+    """Return how many jobs of a member were submitted before a state with these job names.
 
-    Families number jobs in order of submission (``j17``, ``gpt2-17``), so the last one that a state
-    has tells. None where names are not so, or could not be a member's: the state is of something
-    else.
+    Families number jobs in order of submission (``j17``, ``gpt2-17``), so the last one in the state
+    gives the number. None if the names are no member's.
     """
     jobs = [_numbered(job.name) for job in loaded(replace(family, seed=0)).trace.jobs]
     stems, numbers = {stem for stem, _ in jobs}, [number for _, number in jobs]
@@ -114,7 +111,7 @@ def arrived_of(family: Workload, names: Iterable[str]) -> int | None:
 
 
 def _numbered(name: str) -> tuple[str, int]:
-    """Stem and number of a name; -1 where it has none."""
+    """Split a name into stem and number; -1 if it has none."""
     found = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
     return (name, -1) if found is None else (found[1], int(found[2]))
 
@@ -122,14 +119,14 @@ def _numbered(name: str) -> tuple[str, int]:
 def of_family(
     family: Workload, arrived: int | None = None, taken: frozenset[str] = frozenset()
 ) -> Coming:
-    """Arrivals of a seeded family, behind so many jobs of one of its members.
+    """Return the arrivals of a seeded family after the first jobs of one of its members.
 
     Parameters
     ----------
     family
         Its seed does not matter.
     arrived
-        Jobs that came by now; None: of something that has no end.
+        Number of jobs submitted so far; None for arrivals without an end.
     taken
         Names that are taken.
     """
@@ -157,18 +154,19 @@ def rest(
     seed: int,
     taken: frozenset[str] = frozenset(),
 ) -> list[Job]:
-    """What comes behind an instant by which so many jobs of a member had come.
+    """Draw the jobs that a member submits after an instant, given how many it had submitted.
 
-    Drawn from the family's law given that number, by rejection: of `CANDIDATES` members the first
-    that had as many by the same instant. Where none had, the one that was nearest goes on behind
-    its own job of that number, which is taken to come now: exact where gaps are exponential.
+    Drawn from the family's law given that number, by rejection: the first of
+    `HistoryParams.members` that had as many by the same instant. Where none had, the nearest one
+    continues after its own job of that number, which is taken to arrive now: exact where gaps are
+    exponential.
 
-    The rest of any member would be that of one that had fewer by then, wherever a state is looked
-    at because many jobs came early: more left than there are.
+    Without the condition too many jobs would be left wherever a state is looked at because many
+    jobs came early: most members had fewer by then.
     """
     best: tuple[int, tuple[Job, ...], float] | None = None
-    for draw in range(CANDIDATES):
-        jobs = _member(family, CANDIDATES * seed + draw)
+    for draw in range(HISTORY.members):
+        jobs = _member(family, HISTORY.members * seed + draw)
         count = bisect_right(jobs, from_s, key=lambda job: job.submission_s)
         off = abs(count - arrived)
         if best is None or off < best[0]:
@@ -186,18 +184,17 @@ def rest(
 def endless(
     family: Workload, from_s: float, until_s: float, seed: int, taken: frozenset[str] = frozenset()
 ) -> list[Job]:
-    """What comes between two instants where members follow each other without an end.
+    """Draw the jobs submitted between two instants by members that follow each other forever.
 
-    The first one's clock is the state's, taken modulo its length: a state of a machine that has
-    run for years is as far into it as that leaves. A member is as long as its jobs need with a mean
-    gap behind the last; one shorter than `LEAST_S` comes at once and is no process: nothing follows
-    it.
+    The first member's clock is the state's, modulo the member's length. A member lasts until its
+    last job and a mean gap; one shorter than `HistoryParams.member_s` is no process, and nothing
+    follows it.
     """
     draw = random.Random(f"members/{seed}")
     jobs = _member(family, seed)
     found: list[Job] = []
     length_s = _length_s(jobs)
-    begin_s = from_s - from_s % length_s if length_s >= LEAST_S else 0.0
+    begin_s = from_s - from_s % length_s if length_s >= HISTORY.member_s else 0.0
     for number in range(10**9):
         mark = f"+{seed}" if number == 0 else f"+{seed}.{number}"
         found += [
@@ -206,7 +203,7 @@ def endless(
             if from_s < job.submission_s + begin_s <= until_s
         ]
         begin_s += length_s
-        if begin_s > until_s or length_s < LEAST_S:
+        if begin_s > until_s or length_s < HISTORY.member_s:
             break
         jobs = _member(family, draw.randrange(2**31))
         length_s = _length_s(jobs)
@@ -214,7 +211,7 @@ def endless(
 
 
 def _length_s(jobs: Sequence[Job]) -> float:
-    """From a member's clock 0 to where the next one's begins."""
+    """Return the time in seconds from a member's beginning to the next one's."""
     return jobs[-1].submission_s * len(jobs) / max(1, len(jobs) - 1)
 
 
@@ -224,9 +221,9 @@ def _length_s(jobs: Sequence[Job]) -> float:
 def of_days(
     past: Sequence[Job], days: int, taken: frozenset[str] = frozenset(), clock_s: float = 0.0
 ) -> Coming:
-    """Arrivals that are drawn from the first so many days of a history; see `arrivals`."""
+    """Return arrivals drawn from the first days of a history; see `arrivals`."""
     note = history_note(past, days, DAYS)
-    if days < FEW_BLOCKS:
+    if days < HISTORY.few_blocks:
         note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
     return Coming(
         lambda a, b, seed: arrivals(past, days, a, b, seed, taken, clock_s), days, False, (note,)
@@ -242,15 +239,15 @@ def arrivals(
     taken: frozenset[str] = frozenset(),
     clock_s: float = 0.0,
 ) -> list[Job]:
-    """What may be submitted between two instants: whole days of a history, drawn at random.
+    """Draw the jobs submitted between two instants: whole days of a history, at random.
 
-    A day is taken as it is, from the history's second 0 on; what is drawn for today is what comes
-    after the present time of day. Of consecutive seeds, each takes another day for today, so that
-    none is taken twice before each was once.
+    A day is taken as it is, from the history's second 0 on; of the day drawn for today, the part
+    after the present time of day counts. Consecutive seeds take different days for today, so that
+    each is taken once before any is twice.
 
-    The second 0 is at ``clock_s`` of the log's clock. An instant behind that is of the same clock,
-    as what a scheduler answers now, and jobs come at the time of day at which they came; one before
-    it is of a replay, which counts from the second 0 itself.
+    Second 0 is at ``clock_s`` of the log's clock. A later instant is on the same clock (a
+    scheduler's answer), and jobs keep their time of day; an earlier one belongs to a replay, which
+    counts from second 0 itself.
     """
     draw = random.Random(f"arrivals/{seed}")
     found = []

@@ -1,4 +1,4 @@
-"""What every question shares: a scenario, workloads, where it runs, where it is kept."""
+"""Circumstances that every question shares: scenario, workloads, executor and folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from morph_opt.traces.resampled import BLOCK_S, LOADS
 
 @dataclass(frozen=True)
 class Ask:
-    """A question's circumstances.
+    """Circumstances of a question.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ class Ask:
             require_named(self.on)
 
     def folder(self, question: str) -> Path:
-        """Where the answer is kept."""
+        """Return the folder of the answer."""
         return Path(self.out or f"runs/plan-{question}")
 
     def evaluator(self, question: str) -> Evaluator:
-        """The evaluator of its folder.
+        """Make the evaluator that keeps its results in the folder of the answer.
 
         Raises
         ------
         InputError
-            If the scheduler is of no name that is known, or none that can be imported: bounds may
-            answer a question without a replay, and would hide it.
+            If the scheduler's name is unknown or cannot be imported. Bounds may answer a question
+            without a replay, and would hide it.
         """
         self._require_named()
         require_decides(self.scenario.scheduler)
@@ -76,7 +76,7 @@ class Ask:
         self.scenario.require_named("sweeps and plans run in processes of their own")
 
     def source(self, load: float | None = None) -> Source:
-        """Its workloads, at another load if one is given."""
+        """Return the source of its workloads, at another load if one is given."""
         self._require_named()
         workload = self.scenario.workload
         return source_of(
@@ -87,7 +87,7 @@ class Ask:
         )
 
     def asked(self, **more: Any) -> dict[str, Any]:
-        """The question in plain values: what differs from a scenario's defaults, and the rest."""
+        """Return the question as plain values: fields without their default, and ``more``."""
         plain = {
             "trace": self.scenario.workload.trace,
             "cluster": self.scenario.cluster.name,
@@ -99,7 +99,7 @@ class Ask:
 
 
 def _changed(scenario: Scenario) -> dict[str, Any]:
-    """Fields by name that have other values than those they have by themselves, but the trace."""
+    """Return the fields of a scenario that differ from their defaults, without the trace."""
     parts = (scenario.workload, scenario.scheduler, scenario.engine, scenario.failures)
     changed = {}
     for part in parts:
@@ -127,7 +127,7 @@ def require_decides(scheduler: Scheduler) -> None:
 
 
 def node_type_of(name: str | None, gpus: int | None = None, field: str = "--node-type") -> NodeType:
-    """A node of the catalog with GPUs of this type.
+    """Return a node type of the catalog with GPUs of this type.
 
     Raises
     ------

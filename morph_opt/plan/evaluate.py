@@ -1,4 +1,4 @@
-"""Does a scenario reach an SLO? Certified bounds say no where they can, replays say the rest."""
+"""Evaluation of scenarios against an SLO, by certified bounds and else by replays."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from morph_opt.metrics.bounds.lower import (
     srpt_jct_s,
     work_makespan_s,
 )
+from morph_opt.plan.parameters import BOUND
 from morph_opt.plan.workloads import loaded
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.jobs import JobRow
@@ -45,11 +46,11 @@ _MAKESPAN: tuple[tuple[str, _Stage], ...] = (
     ("work", lambda d: work_makespan_s(d.jobs, sum(d.gpus))),
 )
 STAGES = {"jct": _JCT, "makespan": _MAKESPAN}
-"""Bounds from cheap to expensive; the first that is above the target decides."""
+"""Bounds by metric, from cheap to expensive; the first above the target decides."""
 
 
 def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:
-    """The bounds that speak of an SLO, each by a name that tells what it bounds."""
+    """Return the bounds on an SLO's figure, with names that state what they bound."""
     if slo.bounded_by == "floors":
         return ((f"{slo.statistic} {slo.metric} floor", partial(_floor, slo)),)
     found = STAGES.get(slo.bounded_by or "", ())
@@ -57,7 +58,7 @@ def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:
 
 
 def _floor(slo: Slo, demands: Demands) -> float:
-    """The statistic of jobs that each have the cluster to themselves."""
+    """Return the statistic of jobs that each have the cluster to themselves."""
     alone = [
         job.release_s - job.submission_s + (job.floor_s if slo.metric == "jct_s" else 0.0)
         for job in demands.jobs
@@ -66,15 +67,15 @@ def _floor(slo: Slo, demands: Demands) -> float:
 
 
 EARLY = "early"
-"""Word of `Verdict.decided_by` for a replay that was ended."""
+"""Value of `Verdict.decided_by` for a replay that was ended early."""
 
-EXPENSIVE, FAR = "completion", 4.0
-"""A bound that is computed only where the target is below so many times the others."""
+EXPENSIVE = "completion"
+"""Name of the bound that takes a good part of a replay's time; see `BoundParams.far`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of one scenario.
+    """Verdict on one scenario.
 
     Parameters
     ----------
@@ -101,16 +102,16 @@ class Verdict:
 
 @dataclass
 class Evaluator:
-    """Evaluates scenarios, remembering everything in a folder.
+    """Evaluator of scenarios that keeps every result in a folder.
 
     Parameters
     ----------
     folder
-        Of the answer: holds the cells and what bounds said.
+        Folder of the answer, with its cells and bounds.
     on, limits, progress
         See `morph_opt.sweep.run_cells`.
     stage
-        What is being done, for those who watch.
+        Name of the stage in progress messages.
     """
 
     folder: Path
@@ -127,15 +128,15 @@ class Evaluator:
     # --- bounds -----------------------------------------------------------------------------------
 
     def refused(self, scenario: Scenario, slo: Slo, *, expensive: bool = True) -> Verdict | None:
-        """A proof that the scenario does not reach the SLO, if a bound has one.
+        """Return the verdict of a bound that refutes the SLO; None if none does.
 
         Parameters
         ----------
         scenario, slo
-            What is to reach what.
+            Scenario, and the SLO that it has to reach.
         expensive
-            Whether to compute the bound that takes a good part of a replay's time, unless the
-            cheap ones are far below the target.
+            Whether to compute the bound that takes a good part of a replay's time. It is skipped
+            where the cheap ones are far below the target.
         """
         cell = _cell(scenario)
         known = self._known.setdefault(cell.key, {})
@@ -150,7 +151,7 @@ class Evaluator:
         best = 0.0
         for word, stage in _stages(slo):
             name = word.rpartition(" ")[2]
-            if name == EXPENSIVE and not (expensive and slo.target < FAR * best):
+            if name == EXPENSIVE and not (expensive and slo.target < BOUND.far * best):
                 continue
             if word not in known:
                 if demands is None:
@@ -168,14 +169,14 @@ class Evaluator:
     def verdicts(
         self, scenarios: Sequence[Scenario], slo: Slo, *, whole: bool = False
     ) -> list[Verdict]:
-        """Verdicts in order; those that a bound decides are not replayed.
+        """Return the verdicts in order; scenarios that a bound decides are not replayed.
 
         Parameters
         ----------
         scenarios, slo
-            What is to reach what.
+            Scenarios, and the SLO that they have to reach.
         whole
-            Whether a replay goes on where it misses the SLO for certain, for the sake of its value.
+            Whether to finish a replay that misses the SLO for certain, to have its value.
         """
         found: list[Verdict | None] = [self.refused(scenario, slo) for scenario in scenarios]
         self.save()
@@ -186,7 +187,7 @@ class Evaluator:
         return [verdict for verdict in found if verdict is not None]
 
     def values(self, scenarios: Sequence[Scenario], metric: Slo) -> list[float]:
-        """The statistic of each replay.
+        """Return the statistic of each replay.
 
         Parameters
         ----------
@@ -223,19 +224,19 @@ class Evaluator:
         return run_cells(cells, self.store, on=self.on, limits=self.limits, progress=tell)
 
     def save(self) -> None:
-        """Keep what bounds said."""
+        """Write the bounds to the folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = {"sha256": key_of(self._known), "bounds": self._known}
         write_atomically(self.folder / BOUNDS, json.dumps(kept) + "\n", durable=False)
 
 
 def _kept(file: Path) -> dict[str, dict[str, object]]:
-    """What bounds said, by key of the cell.
+    """Read the bounds that were kept, by key of the cell.
 
     Raises
     ------
     InputError
-        If it is not what was written: an answer would rest on what nobody proved.
+        If the file was changed since: an answer would rest on what nobody proved.
     """
     if not exists(file):
         return {}
@@ -256,7 +257,7 @@ def _cell(scenario: Scenario) -> Cell:
 
 
 def judged(found: Found, slo: Slo) -> Verdict:
-    """What a replay says of an SLO.
+    """Return the verdict that follows from a replay.
 
     Raises
     ------
@@ -266,7 +267,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
     failure = found.failure
     if failure is not None and failure.kind == "input":
         # Wrong at every size: there is no answer, which is not the answer "none".
-        # Said by a command of its own, which names options.
+        # The message comes from a command, which names options.
         option, _, rule = failure.message.removeprefix("error: ").partition(": ")
         if option.startswith("--"):
             raise InputError(rule, field=option)
@@ -285,7 +286,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
 
 
 def _impossible(scenario: Scenario) -> str:
-    """A job that nothing on the cluster can run as requested; empty if there is none."""
+    """Return why some job can never run as requested; "" if all can."""
     if scenario.workload.skip_impossible:
         return ""
     workload = loaded(scenario.workload)

@@ -1,4 +1,4 @@
-"""Tables of the formulation `fleet`: what arrives, and how types of nodes may serve it."""
+"""Tables of the formulation `fleet`: arrivals, and how node types can serve them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from formulations.fleet import FleetProblem
 from morph_opt.domain import Cluster, InputError, NodeType, SideDemand
 from morph_opt.metrics.bounds.demands import speed_curve
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.plan.parameters import FLEET
 from morph_opt.traces.format import LoadedTrace
 
-BIN_S = 1800.0
-
 _Group = tuple[str, SideDemand]
-"""Jobs that are alike: of a model, with a side demand."""
+"""Model and side demand that alike jobs share."""
 
 
 def fleet_problem(
@@ -29,7 +28,7 @@ def fleet_problem(
     restart_s: float = 0.0,
     budget: float = math.inf,
 ) -> FleetProblem:
-    """The planning MILP's instance of some workloads.
+    """Build the planning MILP's instance for some workloads.
 
     A job class is a model with its side demand; its configurations are the fastest for every GPU
     count that fits as many nodes of a type as may be had.
@@ -50,7 +49,9 @@ def fleet_problem(
                     names = ", ".join(kind.name for kind in types)
                     rule = f"job {job.name} ({job.model}) can run on no {names}"
                     raise InputError(rule, field="--types")
-            found = arrivals.setdefault((w, group, int(job.submission_s // BIN_S)), [0.0, 0.0])
+            found = arrivals.setdefault(
+                (w, group, int(job.submission_s // FLEET.bin_s)), [0.0, 0.0]
+            )
             found[0] += job.iterations
             found[1] += 1.0
     groups = {group: g for g, group in enumerate(sorted(configs))}
@@ -71,7 +72,7 @@ def fleet_problem(
         np.asarray([row[1] for row in rows]),
         np.asarray([row[2] for row in rows]),
         np.asarray([row[3] for row in rows]),
-        BIN_S,
+        FLEET.bin_s,
         delay_s,
         min(restart_s, delay_s),
         budget,
@@ -81,7 +82,7 @@ def fleet_problem(
 def _configs(
     truth: SpeedModel, group: _Group, types: Sequence[NodeType], most: int
 ) -> list[tuple[int, float, float]]:
-    """Type, GPUs and seconds per iteration; only those on the least convex cost of speed."""
+    """Return the configurations on the lower convex hull: type, GPUs, seconds per iteration."""
     found = []
     for k, kind in enumerate(types):
         there = Cluster.uniform(most, kind)
@@ -99,5 +100,5 @@ def _configs(
 
 
 def _above(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> bool:
-    """Whether ``b`` is not below the line from ``a`` to ``c``: a mix of these does as well."""
+    """Return whether ``b`` is not below the line from ``a`` to ``c``; a mix is then as good."""
     return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

@@ -1,7 +1,7 @@
-"""Continuations of a cluster's state: when jobs start and end, under what may arrive.
+"""Continuations of a cluster's state, which forecast when jobs start and end.
 
-From a snapshot (remaining work as it is believed) the policy is replayed many times, each time with
-other arrivals (`morph_opt.plan.arriving`).
+From a snapshot (remaining work as believed) the policy is replayed many times, each time with other
+arrivals (`morph_opt.plan.arriving`).
 """
 
 from __future__ import annotations
@@ -14,26 +14,24 @@ from morph_opt.domain import InputError, Job, RoundState
 from morph_opt.engine.engine import Engine
 from morph_opt.events.log import Completed, Event, Started
 from morph_opt.plan.arriving import Coming
+from morph_opt.plan.parameters import HISTORY
 from morph_opt.policies.base import Policy
 from morph_opt.replay.initial import continued
 from morph_opt.replay.prepare import Prepared, policy_of
 
 QUANTILES = (0.1, 0.5, 0.9)
-FIRST_S, HORIZONS = 3600.0, 11
-"""First horizon, and how many there are, each twice the one before; 42 days are the last."""
-LAST_S = FIRST_S * 2.0 ** (HORIZONS - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Instants of a job in the continuations; inf beyond the horizon.
+    """Starts and ends of a job in the continuations; inf beyond the horizon.
 
     Parameters
     ----------
     starts_s, finishes_s
         Sorted, one per continuation; a job that holds GPUs now has started at its first start.
     futures
-        How many of the continuations differ in what comes next.
+        Number of continuations that differ in what arrives next.
     """
 
     starts_s: tuple[float, ...]
@@ -41,15 +39,15 @@ class Forecast:
     futures: int
 
     def of(self, what: str) -> tuple[float, ...]:
-        """Instants of ``start`` or ``finish``."""
+        """Return the instants of ``start`` or of ``finish``."""
         return self.starts_s if what == "start" else self.finishes_s
 
     def quantiles(self, what: str) -> tuple[float, float, float]:
-        """At `QUANTILES`: order statistics between which a further draw lies in 80 % of cases.
+        """Return the order statistics at `QUANTILES`; a further draw lies within in 80 % of cases.
 
         Of m exchangeable futures, one more lies below the r-th in r of m + 1 cases: the ranks are
-        0.1 (m + 1), rounded outwards, and as far from above. Below nine futures the interval is all
-        of them, and holds less. Where futures repeat, each repetition stands for the same one.
+        0.1 (m + 1), rounded outwards, and as far from above. Below nine futures the interval spans
+        all of them and holds less. Futures that repeat count once.
         """
         values = self.of(what)
         futures, count = min(self.futures, len(values)), len(values)
@@ -65,7 +63,7 @@ def forecast(
     jobs: Sequence[str],
     seeds: Sequence[int],
 ) -> dict[str, Forecast]:
-    """Continuations of a state under the prepared scheduler, and when jobs start and end in them.
+    """Continue a state under the prepared scheduler and return the forecast of each job.
 
     Parameters
     ----------
@@ -101,11 +99,11 @@ def forecast(
 def _continuation(
     state: RoundState, prepared: Prepared, future: Coming, jobs: Sequence[str], seed: int
 ) -> dict[str, tuple[float, float]]:
-    """First start and completion of each job in one continuation, as long as they need."""
+    """Return first start and completion of each job, widening the horizon until all complete."""
     models = set(prepared.truth.models())
     found: dict[str, tuple[float, float]] = {}
-    for doubling in range(HORIZONS - 1 if future.whole else 0, HORIZONS):
-        until_s = state.time_s + FIRST_S * 2.0**doubling
+    for doubling in range(HISTORY.horizons - 1 if future.whole else 0, HISTORY.horizons):
+        until_s = state.time_s + HISTORY.horizon_s * 2.0**doubling
         later = future.draw(state.time_s, until_s, seed)
         for job in later:
             if job.model not in models:
@@ -120,7 +118,7 @@ def _continuation(
 def _until_complete(
     state: RoundState, prepared: Prepared, later: Sequence[Job], jobs: Sequence[str], until_s: float
 ) -> dict[str, tuple[float, float]]:
-    """Replay until these jobs are complete; no figures of a run are needed, so none are made."""
+    """Replay until these jobs are complete; return first starts and completions."""
     config = replace(prepared.scenario.engine, until_s=until_s)
     trace = continued(state, later, "continuation")
     engine = Engine(trace, state.cluster, prepared.truth, config, (), state)
@@ -147,6 +145,6 @@ def _look(
 
 
 def fresh_policy(prepared: Prepared) -> Policy:
-    """A policy of its own: an object serves one run."""
+    """Make a new policy, as an object serves one run."""
     scheduler = prepared.scenario.scheduler
     return policy_of(scheduler, prepared.belief, prepared.truth, prepared.policy_options)

@@ -1,4 +1,4 @@
-"""Mixes of nodes: the planning MILP's instance of some workloads, and what it proposes."""
+"""Mixes of nodes that the planning MILP proposes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ import numpy as np
 
 from formulations.fleet import FleetProblem, build, check, decode
 from morph_opt.domain import Cluster, InputError, Node, NodeType
+from morph_opt.plan.parameters import FLEET
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
-MOST_ENUMERATED = 64
-"""Mixes up to which all are tried: the cheapest that passes is then the cheapest there is."""
-SCALES = (0.5, 0.75, 1.25, 1.5, 2.0, 3.0)
-SCENARIOS = 2
-"""Workloads that the MILP serves at once."""
-
 
 def fleet_of(types: Sequence[NodeType], counts: Sequence[int]) -> Cluster:
-    """A flat cluster of so many nodes of each type."""
+    """Make a flat cluster with these numbers of nodes per type."""
     nodes = [
         Node(f"{kind.name}-{k}", kind)
         for kind, count in zip(types, counts, strict=True)
@@ -35,14 +30,14 @@ def fleet_of(types: Sequence[NodeType], counts: Sequence[int]) -> Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """A fleet of the MILP: its cost, and the nodes of each type."""
+    """Fleet of the MILP: its cost, and the nodes of each type."""
 
     cost: float
     nodes: tuple[int, ...]
 
 
 def cheapest(problem: FleetProblem, count: int, *, time_s: float = 60.0) -> list[Cheapest]:
-    """The cheapest integer fleets, in order of cost.
+    """Return the cheapest integer fleets, in order of cost.
 
     The box of fleets is split around each answer into boxes that do not hold it (Lawler 1972), so
     that none is found twice and none is missed.
@@ -84,19 +79,19 @@ def cheapest(problem: FleetProblem, count: int, *, time_s: float = 60.0) -> list
 def candidates(
     problem: FleetProblem, floor: Sequence[Cheapest], mixes: int, budget: float
 ) -> list[Cheapest]:
-    """Mixes to try, by cost: all there are where these are few, else what the MILP proposes.
+    """Return the mixes to try, by cost: all mixes if few, else what the MILP proposes.
 
-    The MILP is a first guess for most SLOs, so next to its cheapest mixes stand larger and smaller
-    ones of the same proportions, and every type alone.
+    The MILP is a first guess for most SLOs. Larger and smaller mixes of the same proportions and
+    every type alone are therefore tried as well.
     """
     most = [int(n) for n in problem.most]
-    if math.prod(n + 1 for n in most) <= MOST_ENUMERATED:
+    if math.prod(n + 1 for n in most) <= FLEET.enumerated:
         every = [_priced(problem, n) for n in itertools.product(*(range(k + 1) for k in most))]
     else:
         near = cheapest(problem, mixes) if floor else []
         found = {one.nodes for one in near}
         for one in near[: max(1, mixes // 4)]:
-            for factor in SCALES:
+            for factor in FLEET.scales:
                 scaled = (math.ceil(factor * n) for n in one.nodes)
                 found.add(tuple(min(n, m) for n, m in zip(scaled, most, strict=True)))
         for k, limit in enumerate(most):

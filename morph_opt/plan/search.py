@@ -1,4 +1,4 @@
-"""The smallest fleet that keeps an SLO: explore, then confirm on fresh workloads.
+"""Search for the smallest fleet that keeps an SLO: explore, then confirm on fresh workloads.
 
 Bounds first: what they refuse at N is refused below N. Then doubling to the first pass and
 bisection on exploration workloads. More nodes are not always better, so N - 1 has to fail and
@@ -19,20 +19,18 @@ from functools import partial
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import typed
 from morph_opt.plan.evaluate import EARLY, Evaluator, Verdict
+from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.sequential import error_of, fixed
 from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.stats import mean_interval, needed, share_interval
 from morph_opt.replay.scenario import Scenario
 
 At = Callable[[int, int], Scenario]
-"""The scenario of a size and a seed."""
-LARGER = 2
-"""Sizes above the answer that have to pass."""
-BATCH = 5
+"""Function that makes the scenario of a size and a seed."""
 
 
 def counted(size: int, one: str = "", many: str = "") -> str:
-    """``1 node is`` or ``2 nodes are``, with a verb for one and for many.
+    """Format a number of nodes with the verb for one or for many.
 
     >>> counted(1, "is", "are"), counted(2, "is", "are"), counted(3)
     ('1 node is', '2 nodes are', '3 nodes')
@@ -42,14 +40,14 @@ def counted(size: int, one: str = "", many: str = "") -> str:
 
 @dataclass
 class Trial:
-    """What was seen at one size.
+    """Verdicts at one size and stage.
 
     Parameters
     ----------
     size, stage
         Nodes, and ``explore`` or ``confirm 1`` and so on.
     verdicts
-        Of its workloads.
+        Verdicts of the workloads, in order.
     passed
         Whether it counts as passed at this stage.
     asked
@@ -67,14 +65,14 @@ class Trial:
 
     @property
     def count(self) -> int:
-        """Workloads that pass."""
+        """Number of workloads that pass."""
         return sum(verdict.passed for verdict in self.verdicts)
 
     def row(self, confidence: float) -> list[str | int | float | None]:
-        """A row of the evidence: shares with the exact interval, what decided how many, means.
+        """Return its row of the evidence table.
 
-        The mean and its interval are of the workloads that were replayed, and not known where one
-        of these was ended early: of the rest they would be too low. Intervals are those of a fixed
+        Mean and interval are those of the replayed workloads. They are unknown where a replay was
+        ended early, because the others alone would be too low. Intervals are those of a fixed
         number of workloads; where a stage ended by what it saw, they are for orientation.
         """
         of = len(self.verdicts)
@@ -100,7 +98,7 @@ DECIDED = HEADER.index("decided_by")
 
 @dataclass
 class Search:
-    """A search over sizes.
+    """Search over numbers of nodes.
 
     Parameters
     ----------
@@ -127,10 +125,10 @@ class Search:
     # --- one size ---------------------------------------------------------------------------------
 
     def explore(self, size: int, *, quick: bool = False) -> bool:
-        """Whether a size passes on the exploration workloads.
+        """Return whether a size passes on the exploration workloads.
 
-        With ``quick``, a first batch that passes altogether will do: on the way to a size that is
-        then looked at in full.
+        With ``quick``, a first batch that passes altogether is enough: the search only passes
+        through this size.
         """
         known = next((t for t in self.tested if t.size == size and t.stage == "explore"), None)
         if known is not None and (quick or self._sure(known.verdicts)):
@@ -142,8 +140,8 @@ class Search:
         verdicts = [verdict for verdict in refused if verdict is not None]
         if not self._sure(verdicts):  # else no replay can change it
             verdicts = []
-            for begin in range(0, len(scenarios), BATCH):
-                verdicts += self.judge.verdicts(scenarios[begin : begin + BATCH], slo)
+            for begin in range(0, len(scenarios), SEARCH.batch):
+                verdicts += self.judge.verdicts(scenarios[begin : begin + SEARCH.batch], slo)
                 if self._sure(verdicts) or (quick and all(v.passed for v in verdicts)):
                     break
         self.judge.save()
@@ -155,14 +153,14 @@ class Search:
         return passed
 
     def _sure(self, verdicts: Sequence[Verdict]) -> bool:
-        """Whether further workloads of the exploration cannot change its outcome."""
+        """Return whether further workloads of the exploration cannot change its outcome."""
         failed = sum(not verdict.passed for verdict in verdicts)
         of = len(self.exploration)
         allowed = self.target.may_fail(of)
         return failed > allowed or len(verdicts) - failed >= of - allowed
 
     def refused_below(self) -> int:
-        """The smallest size that bounds do not refuse: all below are refused as well.
+        """Return the smallest size that bounds do not refuse; they refuse all below.
 
         Raises
         ------
@@ -206,7 +204,7 @@ class Search:
     # --- the search -------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """The smallest size that is confirmed.
+        """Return the smallest size that is confirmed.
 
         Raises
         ------
@@ -221,7 +219,7 @@ class Search:
         return size
 
     def confirmation(self, size: int) -> Trial | None:
-        """What a size was confirmed or refused by; None: it was not tested."""
+        """Return the confirmation that tested a size; None if none did."""
         mine = [t for t in self.tested if t.size == size and t.stage != "explore"]
         return mine[-1] if mine else None
 
@@ -254,7 +252,7 @@ class Search:
         return self._monotone(size)
 
     def _monotone(self, size: int) -> int:
-        """Look at the neighbours; the smallest size above which all that was tested passes."""
+        """Test the neighbours; return the smallest size from which all tested sizes pass."""
         while True:
             if not self.explore(size):
                 size = self._next_above(size)
@@ -262,7 +260,7 @@ class Search:
                 self.notes.append(f"not monotone at {size - 1}: it passes after all")
                 size -= 1
                 continue
-            above = [n for n in range(size + 1, size + LARGER + 1) if n <= self.most]
+            above = [n for n in range(size + 1, size + SEARCH.larger + 1) if n <= self.most]
             worse = [n for n in above if not self.explore(n, quick=True)]
             if not worse:
                 return size
@@ -272,14 +270,14 @@ class Search:
             size = self._next_above(worse[-1])
 
     def _next_above(self, size: int) -> int:
-        """The next larger size that passes an exploration."""
+        """Return the next larger size that passes an exploration."""
         for larger in range(size + 1, self.most + 1):
             if self.explore(larger):
                 return larger
         raise self._nothing()
 
     def text_of(self, size: int) -> str:
-        """Why a size is not the answer; empty if it was not tested, or is."""
+        """Return why a size is not the answer; "" if it is, or was not tested."""
         trial = self.confirmation(size)
         if trial is None:
             return self._explored_text(size)
@@ -303,7 +301,7 @@ class Search:
         )
 
     def _explored_text(self, size: int) -> str:
-        """Why a size went no further than the exploration."""
+        """Return why a size was not tested on fresh workloads."""
         trial = next((t for t in self.tested if t.size == size and not t.passed), None)
         if trial is None:
             return ""
@@ -316,7 +314,7 @@ class Search:
         return f"{counted(size, 'does', 'do')} not do: {few}, and the rest could not change it"
 
     def rows(self) -> list[list[str | int | float | None]]:
-        """The evidence, by size and stage."""
+        """Return the rows of the evidence, by size and stage."""
         once = {(t.size, t.stage): t for t in self.tested}
         ordered = sorted(once.values(), key=lambda t: (t.size, t.stage != "explore", t.stage))
         return [t.row(self.target.confidence) for t in ordered]

@@ -1,4 +1,4 @@
-"""A test of "in at least this share of workloads" that looks after each of them, with both errors.
+"""Sequential test of a share of workloads, with both errors exact.
 
 Workloads pass or fail on their own; the share p that passes is unknown. After n workloads of which
 f failed, a test of the wanted share g at an error e confirms
@@ -29,19 +29,11 @@ import numpy as np
 
 from formulations.arrays import Floats
 from morph_opt.domain import InputError
-
-MARGIN = 0.05
-"""Points above the wanted share from which on a size is to be found, where there is room."""
-MISSED = 0.1
-"""Error allowed there."""
-MOST = 1_000_000
-"""Workloads of a design; finer margins are refused."""
-_ENUMERATED, _STEPS = 20_000, 12
-"""Workloads of a design up to which A is lowered, and halvings of its interval."""
+from morph_opt.plan.parameters import SEQUENTIAL
 
 
 def error_of(confidence: float, attempt: int) -> float:
-    """Allowed of the k-th of several tests: three quarters of what is left by those before.
+    """Return the error of the k-th of several tests: 3/4 of what earlier tests left.
 
     All together err with at most ``1 - confidence``, under any dependence (Bonferroni).
     """
@@ -49,29 +41,29 @@ def error_of(confidence: float, attempt: int) -> float:
 
 
 def clean(share: float, error: float) -> int:
-    """Workloads that confirm a share if all of them pass: two thirds of the error are theirs."""
+    """Return how many workloads confirm a share if all pass, at two thirds of the error."""
     return math.ceil(math.log(error * 2.0 / 3.0) / math.log(share) - 1e-9)
 
 
 def usual_margin(share: float) -> float:
-    """`MARGIN`, or half of what is left above the share."""
-    return min(MARGIN, (1.0 - share) / 2.0)
+    """Return `SequentialParams.margin`, or half of what is left above the share if less."""
+    return min(SEQUENTIAL.margin, (1.0 - share) / 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Boundaries of a test.
+    """Boundaries of a sequential test.
 
     Parameters
     ----------
     share, margin
-        Wanted share g, and how far above it (d) a share has to be found.
+        Wanted share g, and distance d above it at which a share must be confirmed.
     error, missed
-        Of confirming where the share is g or less, and of refusing where it is g + d or more: what
-        they are exactly.
+        Exact probability of confirming where the share is g or less, and of refusing where it is
+        g + d or more.
     confirms, refuses
-        By number of workloads from 0: most failures that confirm (-1: none does) and fewest that
-        refuse; the last ones leave nothing open.
+        By number of workloads from 0: largest number of failures that confirms (-1 if none does)
+        and smallest that refuses. The last entries leave nothing open.
     """
 
     share: float
@@ -83,16 +75,16 @@ class Design:
 
     @property
     def most(self) -> int:
-        """Workloads after which it is decided in any case."""
+        """Largest number of workloads that the test takes."""
         return len(self.confirms) - 1
 
     @property
     def clean(self) -> int:
-        """Workloads that confirm if all of them pass."""
+        """Number of workloads that confirm if all of them pass."""
         return next(n for n, allowed in enumerate(self.confirms) if allowed >= 0)
 
     def decided(self, passed: Sequence[bool]) -> tuple[int, bool] | None:
-        """After how many workloads it is decided, and whether it is confirmed; None: it is open."""
+        """Return when the test ends, and whether it confirms; None if it is still open."""
         failed = 0
         for number, good in enumerate(passed, 1):
             failed += not good
@@ -103,7 +95,7 @@ class Design:
         return None
 
     def before_next(self, of: int, failed: int) -> int:
-        """Workloads that it takes at least until it is decided, after so many."""
+        """Return the least number of further workloads after which the test can end."""
         for more in range(1, self.most - of + 1):
             n = of + more
             if failed <= self.confirms[n] or failed + more >= self.refuses[n]:
@@ -111,7 +103,7 @@ class Design:
         return 0
 
     def at(self, share: float) -> tuple[float, float]:
-        """Probability of being confirmed at a true share, and mean number of workloads."""
+        """Return the probability of confirming at a true share, and the mean sample size."""
         confirmed, lasting = _walk(share, self.confirms, self.refuses)
         return float(confirmed.sum()), float(lasting.sum())
 
@@ -119,9 +111,10 @@ class Design:
 def _walk(
     share: float, confirms: Sequence[int], refuses: Sequence[int], until: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Probability of being confirmed at each number of workloads, and of being open before it.
+    """Return the probabilities of confirming at each number of workloads and of getting there.
 
-    Ends where ``until`` are confirmed. Both of shape ``(numbers,)``, from 1 workload on.
+    Ends once the sum of the first reaches ``until``. Both have shape ``(numbers,)``, from 1
+    workload on.
     """
     width = max(refuses) + 1
     paths = np.zeros(width)
@@ -143,34 +136,35 @@ def _walk(
 
 
 @lru_cache(maxsize=64)
-def design(share: float, margin: float, error: float, missed: float = MISSED) -> Design:
-    """The test of a share with these errors at most.
+def design(share: float, margin: float, error: float, missed: float = SEQUENTIAL.missed) -> Design:
+    """Design the shortest test of a share with these errors at most.
 
     Parameters
     ----------
     share, margin
         Wanted share g and indifference d, ``g + d < 1``.
     error, missed
-        Allowed of confirming at g or below, and of refusing at g + d or above.
+        Largest probability of confirming at g or below, and of refusing at g + d or above.
 
     Raises
     ------
     InputError
-        If the margin leaves nothing above it, or would take more than `MOST` workloads.
+        If the margin leaves nothing above it, or takes more than `SequentialParams.most`
+        workloads.
     """
     if not 0.0 < margin < 1.0 - share:
         rule = f"must be above 0 and below {1.0 - share:g}, what is left above the share"
         raise InputError(f"{rule}; got {margin:g}", field="--indifference")
     about = fixed(share, share + margin, error, missed)
     most = 4 * about + 100
-    if most > MOST:
+    if most > SEQUENTIAL.most:
         rule = f"{margin:g} points above {share:g} take about {about:,} workloads to tell"
         raise InputError(f"{rule}; give more", field="--indifference")
     first = clean(share, error)
     high = math.log(3.0 / error)
     low = high - 3.0
     best = _bounded(share, margin, high, missed, first, most)
-    for _ in range(_STEPS if most <= _ENUMERATED else 0):
+    for _ in range(SEQUENTIAL.halvings if most <= SEQUENTIAL.enumerated else 0):
         middle = (low + high) / 2.0
         found = _bounded(share, margin, middle, missed, first, most)
         if found.error <= error:
@@ -183,7 +177,7 @@ def design(share: float, margin: float, error: float, missed: float = MISSED) ->
 def _bounded(
     share: float, margin: float, log_a: float, missed: float, first: int, most: int
 ) -> Design:
-    """The design of this A, as short as the error at g + d allows."""
+    """Design the test with this log A, as short as the error at g + d allows."""
     better = math.log((share + margin) / share)
     worse = math.log((1.0 - share) / (1.0 - share - margin))
     n = np.arange(most + 1)
@@ -200,10 +194,10 @@ def _bounded(
     return Design(share, margin, error, 1.0 - float(enough.sum()), tuple(confirms), tuple(refuses))
 
 
-def fixed(share: float, higher: float, error: float, missed: float = MISSED) -> int:
-    """About how many workloads tell a share from a higher one in a test of fixed size.
+def fixed(share: float, higher: float, error: float, missed: float = SEQUENTIAL.missed) -> int:
+    """Estimate how many workloads tell a share from a higher one in a test of fixed size.
 
-    By the normal law, with the two errors: how many a nearer miss takes.
+    By the normal approximation, with the two errors.
     """
     from scipy.special import ndtri
 

@@ -1,4 +1,4 @@
-"""The evidence of an answer as a terminal or a notebook shows it: shares, units and plain words.
+"""Evidence tables for terminals and notebooks, with shares, units and plain words.
 
 The files keep a column per number (`morph_opt.plan.answer.Answer.header`); here what belongs
 together stands in one cell.
@@ -21,7 +21,7 @@ _UNITS = {"s": "s", "usd": "$", "h": "h"}
 
 
 def readable(header: Sequence[str], rows: Sequence[Sequence[Cell]], slo: str = "") -> Table:
-    """The table of an answer's evidence for a reader.
+    """Make the table of an answer's evidence for a reader.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _row(cells: Mapping[str, Cell], unit: str) -> dict[str, Cell]:
 
 
 def _by(word: str) -> str:
-    """``replay:3`` and the like in words; what is no such thing stays."""
+    """Put ``replay:3`` and the like into words; other texts stay as they are."""
     name, colon, count = word.partition(":")
     if not colon:
         return word

@@ -1,4 +1,4 @@
-"""What is to hold, in which share of workloads, how surely: and its test on fresh workloads.
+"""Statement to confirm (SLO, share of workloads, confidence) and its test on fresh workloads.
 
 Every test takes the same fresh workloads in the same order, so that sizes are compared on what they
 have in common, and as many of them as it needs (`morph_opt.plan.sequential`). Which things are
@@ -14,19 +14,17 @@ from morph_opt.domain import InputError
 from morph_opt.domain._validate import require_int
 from morph_opt.domain.arguments import require_type
 from morph_opt.plan.evaluate import Evaluator, Verdict
+from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.sequential import Design, design, error_of, usual_margin
 from morph_opt.plan.stats import needed, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
 
-ATTEMPTS = 5
-"""Levels of error that the workloads suffice for where their number is not given."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to hold, in which share of workloads, how surely.
+    """Statement to confirm: an SLO, a share of workloads and a confidence.
 
     Parameters
     ----------
@@ -56,18 +54,18 @@ class Target:
     def of(
         cls, slo: Slo | str, share: float, confidence: float, indifference: float | None = None
     ) -> Target:
-        """Of an SLO or its text."""
+        """Make a target from an SLO or its text."""
         require_type("slo", slo, Slo, str)
         parsed = slo if isinstance(slo, Slo) else Slo.parse(slo)
         return cls(parsed, share, confidence, indifference)
 
     @property
     def margin(self) -> float:
-        """The indifference as it is used."""
+        """Indifference in use: as given, or the usual one."""
         return usual_margin(self.share) if self.indifference is None else self.indifference
 
     def design(self, level: int) -> Design:
-        """The test at the k-th level of error."""
+        """Return the test at the k-th level of error."""
         return design(self.share, self.margin, error_of(self.confidence, level))
 
     def __str__(self) -> str:
@@ -75,23 +73,25 @@ class Target:
         return f"{self.slo} in at least {share} of workloads (confidence {sure})"
 
     def may_fail(self, of: int) -> int:
-        """Workloads of an exploration that may fail."""
+        """Return how many workloads of an exploration may fail."""
         return int((1.0 - self.share) * of + 1e-9)
 
     def workloads(
         self, seeds: Sequence[int] | None, exploration: int
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Seeds to explore with, and fresh ones; None: as many as `ATTEMPTS` levels can need.
+        """Split seeds into those to explore with and fresh ones.
+
+        Without seeds there are as many as `SearchParams.attempts` levels of error can need.
 
         Raises
         ------
         InputError
-            If a seed stands twice, they are fewer than the statement needs, or the indifference
-            leaves no room or takes too many.
+            If a seed is duplicated, they are fewer than the statement needs, or the indifference
+            is too wide or needs too many.
         """
         require_int("exploration", exploration, at_least=1)
         if seeds is None:
-            seeds = range(exploration + self.design(ATTEMPTS).most)
+            seeds = range(exploration + self.design(SEARCH.attempts).most)
         self.design(1)
         every = distinct(seeds)
         least = needed(self.share, self.confidence)
@@ -106,7 +106,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A test on fresh workloads.
+    """Outcome of a test on fresh workloads.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Confirmation:
 
     @property
     def stage(self) -> str:
-        """Its name in a table of evidence."""
+        """Name of the stage in a table of evidence."""
         return f"confirm {self.level}"
 
 
@@ -147,7 +147,7 @@ class Confirmations:
         self.level = 1
 
     def test(self, at: Callable[[int], Scenario], what: str) -> Confirmation:
-        """Test what ``at`` gives for a seed, at the present level of error.
+        """Test the scenarios that ``at`` makes, one per seed, at the present level of error.
 
         As long as tests confirm, those that follow have the same error: of a sequence that is fixed
         before and ends at the first test that does not confirm, one at most errs first (Maurer,

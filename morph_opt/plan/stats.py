@@ -1,4 +1,4 @@
-"""The statistics of planning; the workload is the unit of every one of them.
+"""Statistics of planning; every one takes the workload as its unit.
 
 Jobs of one run depend on each other and are never pooled over runs.
 """
@@ -14,14 +14,12 @@ from scipy import stats
 
 from morph_opt.domain import InputError
 from morph_opt.domain.arguments import require_type
+from morph_opt.plan.parameters import SEQUENTIAL
 from morph_opt.plan.sequential import clean, error_of
-
-LEAST_FOR_BOOTSTRAP = 20
-"""Workloads from which on the interval of a mean is a bootstrap (BCa)."""
 
 
 def require_shares(**shares: float) -> None:
-    """Refuse what is no share, by name.
+    """Check that every value is a share, and name the first that is not.
 
     Raises
     ------
@@ -34,10 +32,10 @@ def require_shares(**shares: float) -> None:
 
 
 def needed(share: float, confidence: float, attempt: int = 1) -> int:
-    """Workloads that must all pass for "holds in this share of workloads" to be confirmed.
+    """Return how many workloads confirm a share if all of them pass.
 
-    Of the k-th test of several (`morph_opt.plan.sequential.error_of`), which err together with at
-    most ``1 - confidence``. Where some fail, more are needed.
+    For the k-th of several tests (`morph_opt.plan.sequential.error_of`), which together err with at
+    most ``1 - confidence``. If some fail, more are needed.
 
     >>> [needed(share, 0.95) for share in (0.9, 0.95, 0.99)]
     [36, 72, 368]
@@ -61,19 +59,19 @@ def needed(share: float, confidence: float, attempt: int = 1) -> int:
 
 
 def share_at_least(passed: int, of: int, confidence: float) -> float:
-    """One-sided lower bound on the share of workloads that pass (Clopper and Pearson 1934)."""
+    """Return the one-sided lower bound on a share (Clopper and Pearson 1934)."""
     test = stats.binomtest(passed, of, alternative="greater")
     return float(test.proportion_ci(confidence, method="exact").low)
 
 
 def share_interval(passed: int, of: int, confidence: float) -> tuple[float, float]:
-    """Two-sided exact interval of the share of workloads that pass."""
+    """Return the two-sided exact interval of the share of workloads that pass."""
     found = stats.binomtest(passed, of).proportion_ci(confidence, method="exact")
     return float(found.low), float(found.high)
 
 
 def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    """Two-sided interval of a mean over workloads: Student's t, BCa from 20 workloads on.
+    """Return the two-sided interval of a mean: Student's t, or BCa from 20 workloads on.
 
     Percentiles of resampled means scatter with the variance of the sample, which is (n - 1) / n of
     its estimate, and know no t: BCa is asked for the normal quantile ``sqrt(n / (n - 1)) t`` in
@@ -85,7 +83,7 @@ def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, fl
         return math.nan, math.nan
     if float(np.ptp(sample)) == 0.0:
         return float(sample[0]), float(sample[0])
-    if sample.size >= LEAST_FOR_BOOTSTRAP:
+    if sample.size >= SEQUENTIAL.bootstrap:
         n = sample.size
         reach = math.sqrt(n / (n - 1)) * float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1))
         found = stats.bootstrap(
@@ -104,7 +102,7 @@ def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, fl
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """A comparison over the same workloads, ``b - a``.
+    """Difference ``b - a`` of two variants over the same workloads.
 
     Parameters
     ----------
@@ -126,7 +124,7 @@ class Paired:
 
 
 def paired(a: Sequence[float], b: Sequence[float], confidence: float) -> Paired:
-    """Compare two things over the same workloads."""
+    """Compare two variants over the same workloads."""
     before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     difference = after - before
     low, high = mean_interval(difference.tolist(), confidence)
@@ -148,7 +146,7 @@ def paired(a: Sequence[float], b: Sequence[float], confidence: float) -> Paired:
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
-    """P-values adjusted for their number (Holm 1979); NaN stays and does not count."""
+    """Adjust p-values for their number (Holm 1979); NaN stays and does not count."""
     known = sorted((value, name) for name, value in p.items() if not math.isnan(value))
     found, least = dict(p), 0.0
     for place, (value, name) in enumerate(known):

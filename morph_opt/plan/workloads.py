@@ -1,4 +1,4 @@
-"""Workloads: realisations of what may come, each a trace by name and a seed.
+"""Workloads: realisations of the future, each a trace by name and a seed.
 
 Fleets and policies never change them (common random numbers): the seed is that of the jobs and of
 the node failures, the solver keeps its own.
@@ -13,6 +13,7 @@ from typing import Any
 
 from morph_opt.domain import SEEDS, InputError, Trace
 from morph_opt.domain.arguments import require_each
+from morph_opt.plan.parameters import HISTORY
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.format import LoadedTrace
@@ -26,14 +27,10 @@ from morph_opt.traces.resampled import (
     whole_blocks,
 )
 
-LEAST_WEEKS = 6
-"""Weeks of history from which on whole weeks are drawn, not days."""
-FEW_BLOCKS = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where workloads come from.
+    """Source of workloads.
 
     Parameters
     ----------
@@ -44,7 +41,7 @@ class Source:
     load
         Load factor.
     notes
-        What the answer has to say about it: of a log also what was read, dropped, assumed.
+        Notes for the answer; for a log also what was read, dropped and assumed.
     options
         Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
     """
@@ -57,16 +54,16 @@ class Source:
 
     @property
     def spec(self) -> str:
-        """The trace of a scenario."""
+        """Name of the trace in a scenario."""
         return resampled_spec(self.trace, load=self.load, blocks=self.blocks)
 
     def put(self, scenario: Scenario, seed: int) -> Scenario:
-        """A scenario under one of its workloads.
+        """Return a scenario with one of the workloads.
 
         Parameters
         ----------
         scenario
-            Whose jobs and failures are replaced.
+            Scenario whose jobs and failures are replaced.
         seed
             Which workload.
         """
@@ -76,7 +73,7 @@ class Source:
         )
 
     def workload(self, seed: int) -> LoadedTrace:
-        """Jobs and speeds of one of its workloads."""
+        """Load jobs and speeds of one of the workloads."""
         return loaded(Workload(self.spec, seed, **self.options))
 
 
@@ -87,7 +84,7 @@ def source_of(
     blocks: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """The workloads of a trace: the members of a seeded family, else draws from a history.
+    """Return the workloads of a trace: members of a seeded family, else draws from a history.
 
     Parameters
     ----------
@@ -96,7 +93,7 @@ def source_of(
     load
         See `morph_opt.traces.resampled`.
     blocks
-        ``weeks`` or ``days``; None: as the history allows.
+        ``weeks`` or ``days``; None for weeks if the history has enough, else days.
     options
         Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
 
@@ -112,26 +109,26 @@ def source_of(
     past = load_trace(trace, **given)
     history = past.trace
     if blocks is None:
-        blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
+        blocks = WEEKS if whole_blocks(history, WEEKS) >= HISTORY.weeks else DAYS
     count = require_blocks(history, blocks)
     note = history_note(history.jobs, count, blocks)
-    if count < FEW_BLOCKS:
+    if count < HISTORY.few_blocks:
         note += f": the interval cannot know rarer {blocks}"
     return Source(trace, blocks, load, (note, *read_from(past)), given)
 
 
 def read_from(past: LoadedTrace) -> tuple[str, ...]:
-    """The lines on a log that a replay of it prints; none for other traces."""
+    """Return the notes on reading a log that a replay prints; () for other traces."""
     return () if past.account is None else past.account.texts()
 
 
 def is_family(trace: str) -> bool:
-    """Whether a trace has a member for every seed."""
+    """Return whether a trace has a member for every seed."""
     return takes_seed(trace)
 
 
 def require_blocks(history: Trace, blocks: str) -> int:
-    """Whole blocks of a history.
+    """Count the whole blocks of a history.
 
     Raises
     ------
@@ -149,23 +146,23 @@ def require_blocks(history: Trace, blocks: str) -> int:
 
 
 def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
-    """The seeds, each once.
+    """Check that no seed is duplicated, and return them.
 
     Raises
     ------
     InputError
-        If one stands twice, which would count as two workloads, or is none.
+        If one is out of range or duplicated, which would count as two workloads.
     """
     seeds = require_each("seeds", seeds, int)
     for seed in seeds:
         SEEDS.require("seeds", seed)
     if len(set(seeds)) < len(seeds):
-        raise InputError("a seed stands twice: it is one workload", field="workloads")
+        raise InputError("is duplicated: a seed is one workload", field="workloads")
     return tuple(seeds)
 
 
 def loaded(workload: Workload) -> LoadedTrace:
-    """A workload's jobs and speeds; the last ones are remembered."""
+    """Load a workload's jobs and speeds; the last ones are cached."""
     given = {k: v for k, v in workload.trace_options.items() if v is not None}
     plain = {k: tuple(v.items()) if isinstance(v, Mapping) else v for k, v in given.items()}
     return _loaded(workload.trace, workload.seed, tuple(plain.items()))

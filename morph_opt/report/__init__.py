@@ -1,4 +1,4 @@
-"""Write a report on finished runs: one HTML file that opens anywhere.
+"""Report on finished runs: one HTML file that opens anywhere.
 
 The package is called like its function, so that ``morph_opt.report(...)`` works whether or not the
 package has been imported as a module before.
@@ -12,10 +12,10 @@ from typing import Any
 
 
 class _CallableModule(ModuleType):
-    """A package that can be called as its function."""
+    """Package that can be called like its function."""
 
     def __call__(self, *arguments: Any, **named: Any) -> str:
-        """See `morph_opt.report.api.report`."""
+        """Write a report; see `morph_opt.report.api.report`."""
         from morph_opt.report.api import report
 
         return report(*arguments, **named)

@@ -1,4 +1,4 @@
-"""`report`: a page on finished runs."""
+"""Public function `report`: a page on finished runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def report(
     Parameters
     ----------
     runs
-        A run or the folder of one, or several; the first is what the others are compared with.
+        A run or the folder of one, or several; the others are compared with the first.
     out
         File to write, ``.html``; None writes none.
 

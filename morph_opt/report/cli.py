@@ -11,7 +11,7 @@ from morph_opt.commandline import LineParser, run_command
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.report",
         description="Write a report on finished runs: one HTML file that opens anywhere.",
@@ -21,7 +21,7 @@ def make_parser() -> LineParser:
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="run folders; the first is compared with, those of plan and sweep are passed over",
+        help="run folders; others are compared with the first, those of plan and sweep are skipped",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), help="file to write (report.html)"
@@ -30,7 +30,7 @@ def make_parser() -> LineParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side: their figures, differences to the first, and whether they may be compared."""
+"""Comparison of runs: their figures, and differences to the first where comparable."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from morph_opt.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A column of the table of runs.
+    """Column of the table of runs.
 
     Parameters
     ----------
     title
-        Its header.
+        Header of the column.
     key
-        In ``summary.json``.
+        Key in ``summary.json``.
     form
-        Number to text.
+        Formats the number.
     least_is_best
         Whether a smaller number is better; None where neither is.
     bound
-        Key of what no schedule is below.
+        Key of the lower bound over all schedules.
     """
 
     title: str
@@ -55,21 +55,21 @@ FIGURES = (
     Figure("p99 round (ms)", "round_ms_p99", lambda ms: f"{ms:.0f}"),
     Figure("largest gap", "gap_max", lambda gap: f"{100.0 * gap:.2g} %"),
 )
-"""Those of the README's tables."""
+"""Figures of the table of runs, as in the README."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of a run.
+    """Figure of a run.
 
     Parameters
     ----------
     text
         As shown; empty where there is none.
     difference
-        To the first run, ``-8.0 %``; empty for the first run and where runs are not comparable.
+        Difference to the first run, ``-8.0 %``; empty for it and if runs are not comparable.
     best
-        Whether no run is better, among runs that are comparable.
+        Whether no comparable run is better.
     """
 
     text: str
@@ -79,21 +79,21 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The table of runs.
+    """Table of runs.
 
     Parameters
     ----------
     header
         Titles of the columns.
     names, rows
-        One per run.
+        Name and row of each run.
     bounds
-        Texts of the last row; empty where no bound is known, runs are not comparable, or jobs are
+        Texts of the last row; empty if no bound is known, runs are not comparable, or jobs are
         left, which the bounds count as complete.
     obstacles
-        Why the runs may not be compared, in sentences; empty: they may.
+        Sentences on why the runs cannot be compared; empty if they can.
     remarks
-        What a reader must know besides.
+        Further sentences for the reader.
     """
 
     header: tuple[str, ...]
@@ -104,7 +104,7 @@ class Comparison:
     remarks: tuple[str, ...]
 
     def to_table(self) -> Table:
-        """For a terminal: differences in brackets, the best with an asterisk."""
+        """Return a table for a terminal: differences in brackets, the best with an asterisk."""
         rows = [
             (name, *(_plain(cell) for cell in row))
             for name, row in zip(self.names, self.rows, strict=True)
@@ -120,7 +120,7 @@ def _plain(cell: Cell) -> str:
 
 
 def compare(views: Sequence[RunView]) -> Comparison:
-    """The table of these runs, of which there is at least one."""
+    """Compare these runs, at least one."""
     obstacles = tuple(_obstacles(views))
     comparable = not obstacles
     values = [view.values for view in views]
@@ -143,7 +143,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
 
 
 def number(value: Scalar) -> float:
-    """The value if it is a number, else NaN."""
+    """Return the value if it is a number, else NaN."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else math.nan  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ def _column(figure: Figure, values: Sequence[Values], comparable: bool) -> list[
 
 
 def _bound(figure: Figure, values: Sequence[Values]) -> str:
-    """What no schedule is below; of runs that may do different things the smallest."""
+    """Return the smallest lower bound over the runs; "" if one is unknown."""
     if figure.bound is None:
         return ""
     found = [number(one.get(figure.bound)) for one in values]
@@ -174,7 +174,7 @@ def _bound(figure: Figure, values: Sequence[Values]) -> str:
 
 
 def _obstacles(views: Sequence[RunView]) -> list[str]:
-    """Differences to the first run that make figures incomparable."""
+    """Return the differences to the first run that make figures incomparable."""
     first, *others = views
     found = [line for other in others for line in unlike(first, other)]
     if len(views) > 1:
@@ -186,7 +186,7 @@ def _obstacles(views: Sequence[RunView]) -> list[str]:
 
 
 def unlike(first: RunView, other: RunView) -> list[str]:
-    """Conditions in which two runs differ, in sentences; empty: their jobs may be paired."""
+    """Return sentences on conditions in which two runs differ; empty if jobs can be paired."""
     found = []
     for what, of in _CONDITIONS.items():
         if of(first) != of(other):
@@ -205,7 +205,7 @@ def _cluster(view: RunView) -> object:
 
 
 def _restarts(view: RunView) -> object:
-    """Rules of the engine that say what a change costs; by what the summary says without them."""
+    """Return the costs of a change, from the config or else from the summary."""
     engine = view.settings.get("engine")
     if not isinstance(engine, dict):
         return view.values.get("restart_s")
@@ -226,7 +226,7 @@ _CONDITIONS: dict[str, Callable[[RunView], object]] = {
 
 
 def _shown(value: object) -> str:
-    """A condition in a word, where it has one."""
+    """Return a condition as a short text; "" if it has none."""
     name = getattr(value, "name", None)
     if isinstance(name, str):
         return name

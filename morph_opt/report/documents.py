@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"p\d+")
 ENDS = ("complete", "cancel", "change", "policy", "node-failure", "end")
-"""What ends a segment, by code."""
+"""Events that end a segment, by code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A document as it stands in the page.
+    """Document as it is embedded in the page.
 
     Parameters
     ----------
     text
         Compressed JSON, base64.
     roots
-        Names of what is drawn, in the order of the document's roots; empty for data.
+        Names of the charts, in the order of the document's roots; empty for data.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Packed:
 
 @cache
 def bokeh_script() -> tuple[str, str]:
-    """Version of Bokeh, and its script, packed."""
+    """Return the version of Bokeh, and its script, packed."""
     import bokeh
     from bokeh.resources import Resources
 
@@ -62,12 +62,12 @@ def bokeh_script() -> tuple[str, str]:
 
 
 def pack(text: str) -> str:
-    """Text as compressed base64; no markup can be in it."""
+    """Compress a text to base64, which holds no markup."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def run_document(view: RunView, end_s: float, prices: Sequence[Price]) -> Packed:
-    """Everything that is drawn of one run until then, and its jobs and segments as columns."""
+    """Return the charts of one run up to an instant, and its jobs and segments as columns."""
     from bokeh.models import ColumnDataSource, Range1d
 
     axis = TimeAxis.until(end_s)
@@ -92,7 +92,7 @@ def run_document(view: RunView, end_s: float, prices: Sequence[Price]) -> Packed
 
 
 def overview_document(views: Sequence[RunView], pairs: Pairs) -> Packed:
-    """What is drawn of all runs together."""
+    """Return the charts of all runs together."""
     from bokeh.models import ColumnDataSource
 
     drawn: list[Model] = [draw_distribution(views, column) for column in MEASURES]
@@ -111,7 +111,7 @@ def overview_document(views: Sequence[RunView], pairs: Pairs) -> Packed:
 
 
 def pairs_data(pairs: Pairs) -> Packed:
-    """Sentences and tables on every two runs."""
+    """Return sentences and tables on every two runs."""
     content = {"labels": [label(name) for name in pairs.names], "choices": pairs.choices()}
     return Packed(pack(json.dumps(content, separators=(",", ":"))), ())
 
@@ -128,7 +128,7 @@ def _packed(models: Sequence[Model]) -> Packed:
 
 
 def _renumbered(value: Any, known: dict[str, str]) -> Any:
-    """Ids counted from 1 in this document; they are counted through the process.
+    """Renumber ids from 1 within this document; Bokeh counts them through the process.
 
     Data that happens to look like an id is text in a list, never an object's ``id``.
     """
@@ -146,14 +146,14 @@ def _renumbered(value: Any, known: dict[str, str]) -> Any:
 
 
 def _codes(texts: Sequence[str]) -> tuple[list[str], Any]:
-    """Texts once, and the index of each."""
+    """Return the distinct texts, and the index of each text among them."""
     known: dict[str, int] = {}
     codes = [known.setdefault(text, len(known)) for text in texts]
     return list(known), np.asarray(codes, dtype=np.int32)
 
 
 def job_columns(view: RunView) -> dict[str, Any]:
-    """Jobs as columns: numbers as arrays, texts that repeat by index (``X_names``)."""
+    """Return jobs as columns: numbers as arrays, repeated texts by index (``X_names``)."""
     jobs = view.jobs
     found: dict[str, Any] = {"name": [row.job for row in jobs]}
     for name, texts in {
@@ -183,7 +183,7 @@ def job_columns(view: RunView) -> dict[str, Any]:
 
 
 def segment_columns(view: RunView) -> dict[str, Any]:
-    """Segments as columns, by job and time."""
+    """Return segments as columns, by job and time."""
     segments = [segment for _, segment in view.segments]
     plans, codes = _codes([segment.plan for segment in segments])
     lost_s = [min(s.iterations_lost * s.iteration_s, s.held_s - s.startup_s) for s in segments]
@@ -202,7 +202,7 @@ def segment_columns(view: RunView) -> dict[str, Any]:
 
 
 def _padded(columns: dict[str, Any], rows: int) -> dict[str, Any]:
-    """Lists of names are shorter than columns; Bokeh asks for equal lengths."""
+    """Pad lists of names to the length of columns, as Bokeh needs equal lengths."""
     return {
         name: [*value, *([""] * (rows - len(value)))] if name.endswith("_names") else value
         for name, value in columns.items()
@@ -210,7 +210,7 @@ def _padded(columns: dict[str, Any], rows: int) -> dict[str, Any]:
 
 
 def waits_data(view: RunView, waits: Mapping[str, Sequence[Wait]]) -> Packed:
-    """Why jobs waited: by index of the job, from, until, rounds, and the index of the sentence."""
+    """Return why jobs waited: by job from, until, rounds, and the index of the sentence."""
     texts: dict[str, int] = {}
     by_job = {
         view.job_index[name]: [

@@ -1,4 +1,4 @@
-"""Jobs by model, tenant, promise and size: what colours stand for and tables are split by."""
+"""Groups of jobs by model, tenant, promise and size, for colours and tables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.views import RunView
 
 LONGEST_LABEL = 60
-"""Characters of a label that are shown."""
+"""Largest number of characters of a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One way to tell jobs apart.
+    """Grouping of jobs by one property.
 
     Parameters
     ----------
     key, title
         Short name, and the word for a reader.
     labels
-        Of the groups, the one with most GPU-seconds first; at most as many as there are colours.
+        Names of the groups, the one with most GPU-seconds first; at most one per colour.
     codes
         Index of each job's group, shape (jobs,).
     """
@@ -46,7 +46,7 @@ _WAYS: Mapping[str, tuple[str, Callable[[JobRow], str]]] = {
 
 
 def groupings(view: RunView) -> tuple[Grouping, ...]:
-    """Every way that tells some jobs of the run apart; by model in any case."""
+    """Return the groupings with several groups in the run, and that by model in any case."""
     found = [_grouping(view, key) for key in _WAYS]
     return tuple(one for one in found if len(one.labels) > 1 or one.key == "model")
 
@@ -68,12 +68,12 @@ def _grouping(view: RunView, key: str) -> Grouping:
 
 
 def short(text: str, most: int = LONGEST_LABEL) -> str:
-    """The text, cut where it is too long to be shown."""
+    """Cut a text that is too long."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def label(text: str, most: int = LONGEST_LABEL) -> str:
-    """The text for an axis or a legend, where Bokeh would take some of it for TeX."""
+    """Cut a text for an axis or a legend, and escape what Bokeh would take for TeX."""
     plain = short(text, most)
     for mark in ("$$", "\\(", "\\["):
         plain = plain.replace(mark, f"{mark[0]}\u200b{mark[1]}")

@@ -1,4 +1,4 @@
-"""The page: sentences, tables and charts of runs put into one file."""
+"""Page of a report: sentences, tables and charts of runs in one file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from morph_opt.table import Table
 
 
 def build_page(views: Sequence[RunView]) -> str:
-    """The HTML of a report on these runs, of which there is at least one.
+    """Build the HTML of a report on these runs, at least one.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def build_page(views: Sequence[RunView]) -> str:
 
 
 def _end_s(view: RunView, views: Sequence[RunView]) -> float:
-    """End of the time axis: runs of one trace have one, so that they can be laid side by side."""
+    """Return the end of the time axis, the same for runs of one trace."""
     digest = view.run.summary.trace_sha256
     return max(other.end_s for other in views if other.run.summary.trace_sha256 == digest)
 
@@ -90,7 +90,7 @@ def _asset(name: str) -> str:
 
 
 def _html(table: Table) -> Any:
-    """A table as markup; its cells are escaped."""
+    """Return a table as markup with escaped cells."""
     from markupsafe import Markup
 
     return Markup(table.to_html())
@@ -153,7 +153,7 @@ def _hint(view: RunView) -> str:
 def _charts(
     view: RunView, prices: Sequence[Price], roots: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """Charts that are there, in the order of the page."""
+    """Return the names of the charts, in the order of the page."""
     held, productive = gpus_held(view), gpus_held(view, productive=True)
     bins = tabular.bins(view, held, productive)
     rounds = tabular.rounds(view)

@@ -1,4 +1,4 @@
-"""Two runs of the same trace, job by job."""
+"""Comparison of two runs of the same trace, job by job."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from morph_opt.runs.views import RunView
 from morph_opt.table import Table
 
 SAME_S = 0.5
-"""Completion times that differ by less are the same: half a second of a trace that counts whole."""
+"""Difference in seconds below which completion times count as equal."""
 LARGEST = 5
-"""Jobs named at either end of the differences."""
+"""Number of jobs named at either end of the differences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Jobs that completed in both of two runs.
+    """Completion times of the jobs that completed in both of two runs.
 
     Parameters
     ----------
     rows
-        Of the first run, in its order.
+        Jobs of the first run, in its order.
     first_s, second_s
         Completion times in the first and in the second run, shape (jobs,).
     """
@@ -38,12 +38,12 @@ class Pairing:
 
     @property
     def difference_s(self) -> Floats:
-        """Second less first."""
+        """Completion time in the second run minus that in the first, in seconds."""
         return self.second_s - self.first_s
 
 
 def pair_jobs(first: RunView, second: RunView) -> Pairing:
-    """The jobs that completed in both.
+    """Pair the jobs that completed in both runs.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def pair_jobs(first: RunView, second: RunView) -> Pairing:
 
 
 def size_class(row: JobRow) -> str:
-    """``small``, ``medium`` or ``large``, by the GPUs asked for."""
+    """Return ``small``, ``medium`` or ``large``, by the GPUs requested."""
     gpus = row.gpus
     return next(name for name, low, high in SIZES if low <= gpus <= high)
 
 
 def differences(pairing: Pairing) -> Table:
-    """Differences of completion times over all jobs and by size class, in seconds."""
+    """Return differences of completion times over all jobs and by size class, in seconds."""
     groups: dict[str, Callable[[JobRow], bool]] = {"all": lambda _: True}
     for name, low, high in SIZES:
         label = f"{name} ({low} GPU)" if low == high else f"{name} ({low} GPUs and more)"
@@ -100,7 +100,7 @@ def differences(pairing: Pairing) -> Table:
 
 
 def largest(pairing: Pairing, first: str, second: str) -> Table:
-    """The jobs that gain and lose most."""
+    """Return the jobs that gain and lose most."""
     changes = pairing.difference_s
     order = np.lexsort((np.arange(len(changes)), changes)).tolist()
     chosen = dict.fromkeys([*order[:LARGEST], *order[-LARGEST:]])

@@ -1,4 +1,4 @@
-"""What a page says of any two of its runs, job by job."""
+"""Job-by-job comparisons of any two runs of a page."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
 from morph_opt.runs.views import RunView
 
 MOST_PAIRED = 1_000_000
-"""Jobs times pairs of runs that are worked out; above it the first run alone has partners."""
+"""Largest number of jobs times pairs; above it all pairs include the first run."""
 
 Choice = tuple[int, int]
-"""Places of two runs: the difference is the second's completion less the first's."""
+"""Indices of two runs; differences are the second's completion minus the first's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Every two runs of a page that may be compared job by job.
+    """Pairs of runs of a page that can be compared job by job.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Pairs:
 
     @staticmethod
     def of(views: Sequence[RunView]) -> Pairs:
-        """All choices, in the order of the runs."""
+        """Pair all runs that can be compared, in their order."""
         found: dict[Choice, Pairing] = {}
         reasons: dict[Choice, tuple[str, ...]] = {}
         pairs = list(permutations(range(len(views)), 2))
@@ -62,11 +62,11 @@ class Pairs:
 
     @property
     def shown(self) -> Choice:
-        """What a page shows before anybody chooses; there is one."""
+        """Pair that the page shows first."""
         return next(iter(self.found))
 
     def described(self, choice: Choice) -> dict[str, Any]:
-        """Sentences and tables on two runs."""
+        """Return sentences and tables on two runs."""
         pairing, (first, second) = self.found[choice], (self.names[place] for place in choice)
         tables = {
             f"Completion in {second} less that in {first} (s)": differences(pairing),
@@ -83,12 +83,12 @@ class Pairs:
         }
 
     def choices(self) -> dict[str, Any]:
-        """What the page's script shows of every choice, by places such as ``0-1``."""
+        """Return the script's data of every pair, by indices such as ``0-1``."""
         described = {f"{a}-{b}": self.described((a, b)) for a, b in self.found}
         return described | {f"{a}-{b}": {"why": list(why)} for (a, b), why in self.reasons.items()}
 
     def completions(self) -> tuple[list[str], dict[int, Floats]]:
-        """Jobs that are in some pairing, and their completion times by run; NaN where unpaired."""
+        """Return the jobs of all pairings, and their completion times by run (NaN if unpaired)."""
         known: dict[str, int] = {}
         for pairing in self.found.values():
             for row in pairing.rows:

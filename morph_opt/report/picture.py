@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MOST_VECTORS = 20_000
-"""Rectangles of a picture; above it they are stored as an image within it."""
+"""Largest number of vector rectangles; above it they are stored as an image."""
 MEASURES = {
     "jct": ("jct_s", "completion time, JCT (s)", None),
     "queueing": ("queued_s", "queueing (s)", None),
@@ -39,12 +39,12 @@ MEASURES = {
         "finish_time_ratio", "finish-time ratio (1: as on a private 1/n of the cluster)", 1.0,
     ),
 }  # fmt: skip
-"""Column of ``jobs.csv``, title, and the value that a line marks."""
+"""Measures of a distribution: column of ``jobs.csv``, title, and value that a line marks."""
 GROUPS = ("model", "tenant", "guaranteed", "size")
 
 
 def draw_timeline(view: RunView, colour: str = "model") -> str:
-    """GPUs by node over time, and below them how many are held and productive.
+    """Draw GPUs by node over time, and below them how many are held and productive.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8
 
 
 def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
-    """Share of jobs at most at a value, a line per run; SVG.
+    """Draw the share of jobs up to a value, a line per run, as SVG.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.report.picture", description="Draw finished runs as SVG."
     )
@@ -203,18 +203,18 @@ def make_parser() -> LineParser:
     timeline = commands.add_parser("timeline", help="GPUs by node over time, of one run")
     timeline.add_argument("run", type=Path, metavar="RUN", help="run folder")
     timeline.add_argument(
-        "--colour", choices=GROUPS, default="model", help="what colours tell (model)"
+        "--colour", choices=GROUPS, default="model", help="grouping that colours show (model)"
     )
     cdf = commands.add_parser("cdf", help="distributions over jobs, a line per run")
     cdf.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
-    cdf.add_argument("--of", choices=tuple(MEASURES), default="jct", help="of what (jct)")
+    cdf.add_argument("--of", choices=tuple(MEASURES), default="jct", help="measure to draw (jct)")
     for command in (timeline, cdf):
         command.add_argument("--out", type=Path, required=True, help="SVG file to write")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 

@@ -1,4 +1,4 @@
-"""The tables behind the charts; none has more than 200 rows."""
+"""Tables with the numbers of the charts, of at most 200 rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from morph_opt.runs.write import EVENTS, JOBS
 from morph_opt.table import Cell, Table
 
 MOST_ROWS = 200
+"""Largest number of rows of a table."""
 BINS = 24
-"""Stretches of time in a table of what changes over time."""
+"""Number of equal stretches of time in tables over time."""
 
 
 def nodes(view: RunView) -> Table:
-    """GPU-hours and outages by node, the most used first where there are too many."""
+    """Return GPU-hours and outages by node, the most used ones if there are too many."""
     r, map_ = view.rectangles, view.nodes
     gpu_s = np.bincount(
         r.node, weights=(r.top - r.bottom) * (r.end_s - r.start_s), minlength=len(map_.gpus)
@@ -55,7 +56,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def bins(view: RunView, held: Steps, productive: Steps) -> Table:
-    """Jobs and GPUs, means over equal stretches of time."""
+    """Return numbers of jobs and GPUs, as means over equal stretches of time."""
     edges = np.linspace(0.0, max(view.end_s, 1.0), BINS + 1)
     rounds = view.run.rounds
     at = np.clip(
@@ -84,7 +85,7 @@ def bins(view: RunView, held: Steps, productive: Steps) -> Table:
 
 
 def rounds(view: RunView) -> Table:
-    """Quantiles of what rounds took and left."""
+    """Return quantiles of the rounds' times, gaps and sizes."""
     levels = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
     columns = ("round_ms", "build_ms", "solve_ms", "gap", "jobs", "candidates")
     found: list[list[float]] = []
@@ -103,7 +104,7 @@ def rounds(view: RunView) -> Table:
 
 
 def shortfalls(view: RunView) -> Table:
-    """Rounds in which a guarantee was short."""
+    """Return the rounds in which a guarantee was missed."""
     kept = {True: "yes", False: "no", None: ""}
     rows = [
         (
@@ -121,7 +122,7 @@ def shortfalls(view: RunView) -> Table:
 
 
 def prices(found: Sequence[Price]) -> Table:
-    """Prices by class of nodes."""
+    """Return the prices of GPUs by class of nodes."""
     unit, factor = price_unit(found)
     by_class: dict[tuple[str, str, str], list[float]] = {}
     for price in found:
@@ -136,7 +137,7 @@ def prices(found: Sequence[Price]) -> Table:
 
 
 def quantiles(views: Sequence[RunView]) -> Table:
-    """Quantiles of the distributions by run."""
+    """Return quantiles of the distributions by run."""
     levels = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
     rows = []
     for view in views[: MOST_ROWS // len(MEASURES)]:
@@ -154,11 +155,11 @@ def quantiles(views: Sequence[RunView]) -> Table:
 
 
 MOST_TENANTS = 12
-"""Tenants with most jobs that have rows of their own."""
+"""Number of tenants, those with most jobs, that have rows of their own."""
 
 
 def by_group(views: Sequence[RunView]) -> Table:
-    """Mean completion, queueing and stretch by size class and tenant."""
+    """Return mean completion, queueing and stretch by size class and tenant."""
     rows: list[tuple[Cell, ...]] = []
     ways: tuple[tuple[str, Callable[[JobRow], str]], ...] = (
         ("size", size_class),
@@ -204,7 +205,7 @@ def _means(jobs: Sequence[JobRow]) -> tuple[Cell, ...]:
 
 
 def origin(view: RunView) -> Table:
-    """Trace, cluster, policy, versions and digests."""
+    """Return trace, cluster, policy, versions and digests of a run."""
     s, values = view.run.summary, view.values
     rows: list[tuple[Cell, Cell]] = [
         ("run folder", view.run.folder.name if view.run.folder is not None else "none: in memory"),

@@ -1,4 +1,4 @@
-"""What a report says in sentences: the summary, and the caption of every chart."""
+"""Sentences of a report: the summary, and the caption of every chart."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from morph_opt.runs.views.series import Steps
 
 
 def hours(seconds: float) -> str:
-    """``19.5 h``, or minutes where there are few."""
+    """Format a duration as ``19.5 h``, or in minutes if short."""
     return f"{seconds / 3600.0:,.1f} h" if seconds >= 5400.0 else f"{seconds / 60.0:,.1f} min"
 
 
 def share(part: float) -> str:
-    """Percent with one digit."""
+    """Format a share as percent with one digit."""
     return f"{100.0 * part:.1f} %"
 
 
 def count(number_of: int, what: str) -> str:
-    """``1 node``, ``2 nodes``."""
+    """Format a number with its noun: ``1 node``, ``2 nodes``."""
     return f"{number_of:,} {what}{'' if number_of == 1 else 's'}"
 
 
 def summary_sentences(view: RunView) -> list[str]:
-    """A run in sentences."""
+    """Describe a run in sentences."""
     s, values, nodes = view.run.summary, view.values, view.nodes
     kinds = ", ".join(f"{nodes.gpus_of_type(kind)} {kind}" for kind in nodes.types)
     of = f" ({kinds})" if nodes.known else ""
@@ -71,7 +71,7 @@ def summary_sentences(view: RunView) -> list[str]:
 
 
 def _missed(values: Values) -> str:
-    """In how many rounds promises were broken although all could be kept, where that is known."""
+    """Return in how many rounds promises were broken although all could be kept, if known."""
     missed = values.get("rounds_guarantees_missed")
     return "" if missed is None else f", in {missed} of them although all could be kept"
 
@@ -82,7 +82,7 @@ def _productive(view: RunView) -> str:
 
 
 def notices(view: RunView) -> list[str]:
-    """What must be known before any figure of the run is believed."""
+    """Return warnings that a reader must know before believing any figure of the run."""
     s, values = view.run.summary, view.values
     found = []
     if values.get("trace_notice"):
@@ -109,7 +109,7 @@ def notices(view: RunView) -> list[str]:
 
 
 def verdict(comparison: Comparison, views: tuple[RunView, ...]) -> str:
-    """One sentence on several runs."""
+    """Return one sentence on several runs."""
     if comparison.obstacles:
         return "These runs are not comparable, so nothing is marked as best."
     averages = [view.run.summary.avg_jct_s for view in views]
@@ -121,7 +121,7 @@ def verdict(comparison: Comparison, views: tuple[RunView, ...]) -> str:
 
 
 def gantt_caption(view: RunView) -> str:
-    """Which jobs held the GPUs."""
+    """Describe which jobs held the GPUs."""
     nodes, r = view.nodes, view.rectangles
     moved = sum(len(numbers) > 1 for numbers in view.segments_by_job.values())
     sentences = (
@@ -142,7 +142,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def jobs_caption(view: RunView) -> str:
-    """Jobs over time."""
+    """Describe the number of jobs over time."""
     rounds = view.run.rounds
     active = np.asarray(rounds.column("jobs"))
     queued = active - np.asarray(rounds.column("running"))
@@ -157,7 +157,7 @@ def jobs_caption(view: RunView) -> str:
 
 
 def gpus_caption(view: RunView, held: Steps, productive: Steps) -> str:
-    """GPUs over time."""
+    """Describe the number of GPUs over time."""
     edges = np.asarray([0.0, max(view.end_s, 1e-9)])
     mean, work = float(held.mean(edges)[0]), float(productive.mean(edges)[0])
     return (
@@ -168,7 +168,7 @@ def gpus_caption(view: RunView, held: Steps, productive: Steps) -> str:
 
 
 def rounds_caption(view: RunView) -> str:
-    """Gaps and times of rounds."""
+    """Describe gaps and times of rounds."""
     s = view.run.summary
     sentences = (
         f"Half of the rounds took at most {s.round_ms_p50:,.1f} ms, "
@@ -180,7 +180,7 @@ def rounds_caption(view: RunView) -> str:
 
 
 def absent(view: RunView, prices: Sequence[Price]) -> list[str]:
-    """What the page lacks, and how to get it."""
+    """Return what the page lacks, and how to get it."""
     if prices:
         return []
     if view.run.summary.objective is None:
@@ -189,7 +189,7 @@ def absent(view: RunView, prices: Sequence[Price]) -> list[str]:
 
 
 def short_caption(view: RunView) -> str:
-    """Guarantees."""
+    """Describe the guarantees that were missed."""
     values = view.values
     return (
         f"In {values.get('rounds_guarantees_short')} of {values.get('rounds')} rounds a "
@@ -198,7 +198,7 @@ def short_caption(view: RunView) -> str:
 
 
 def prices_caption(prices: Sequence[Price]) -> str:
-    """Prices."""
+    """Describe the prices of GPUs."""
     unit, factor = price_unit(prices)
     worth = np.asarray([price.per_gpu * factor for price in prices])
     return (
@@ -209,11 +209,11 @@ def prices_caption(prices: Sequence[Price]) -> str:
 
 
 SHOWN_DISTRIBUTIONS = {column: name for column, (name, _) in MEASURES.items()}
-"""Columns of jobs whose distributions are drawn, with their names."""
+"""Names of the drawn distributions, by column of jobs."""
 
 
 def distribution_caption(views: Sequence[RunView], column: str, name: str) -> str:
-    """Medians by run."""
+    """Describe medians by run."""
     form = "{:,.2f}" if column == "stretch" else "{:,.0f} s"
     sentences = []
     for view in views[:8]:
@@ -229,7 +229,7 @@ def distribution_caption(views: Sequence[RunView], column: str, name: str) -> st
 
 
 def pairs_caption(pairing: Pairing, first: str, second: str) -> str:
-    """Which jobs gain."""
+    """Describe which jobs gain."""
     changes = pairing.difference_s
     if not changes.size:
         return "No job completed in both runs."

@@ -1,4 +1,4 @@
-"""Many replays: cells with keys, a cache, executors, failures as rows.
+"""Sweeps of replays: cells with keys, a cache, executors, failures as rows.
 
 >>> from morph_opt.sweep import Cell, run_cells
 >>> import morph_opt as mo

@@ -1,4 +1,4 @@
-"""A cell: one replay, and the key under which its result is kept.
+"""Cell of a sweep: one replay, and the key under which its result is kept.
 
 The key is the SHA-256 of a document in canonical JSON: the scenario with every file replaced by its
 name and digest, what is kept, and what can change the bytes of a result: the versions of Python,
@@ -40,13 +40,13 @@ KEPT = (EVENTS, JOBS, ROUNDS)
 """Files of a run folder that may be kept next to its summary."""
 
 _NOT_RUN = ("plan", "sweep")
-"""Rooms that no replay imports."""
+"""Packages that no replay imports."""
 _OWN = re.compile(r"([\w.]+):\w+")
 
 
 @cache
 def sources_digest() -> str:
-    """SHA-256 over every installed source and table that a replay may use."""
+    """Return the SHA-256 of every installed source and table that a replay may use."""
     digest = hashlib.sha256()
     for package in (formulations, morph_opt):
         root = Path(str(package.__file__)).parent
@@ -60,7 +60,7 @@ def sources_digest() -> str:
 
 @cache
 def versions(solver: str) -> Mapping[str, str]:
-    """What else can change the bytes of a result."""
+    """Return the versions that can change the bytes of a result."""
     entry = ENTRIES.get(solver.removeprefix(WORKER_PREFIX))
     names = ["numpy", "scipy", "networkx", *(entry.needs if entry else ())]
     found = {"python": ".".join(platform.python_version_tuple()[:2]), "sources": sources_digest()}
@@ -79,15 +79,15 @@ class Cell:
     Parameters
     ----------
     scenario
-        What is run; files by paths as this process finds them.
+        Scenario to run; paths of files are those of this process.
     axes
-        Names and values that tell it apart from its neighbours, for tables; not part of the key.
+        Names and values of the sweep's axes, for tables; not part of the key.
     keep
         Files of the run folder that are kept next to ``summary.json``.
     slo
-        What the replay is run to be judged by, if by one alone: it ends where it misses that for
-        certain (`morph_opt.runs.early`), and then answers that and nothing else. A replay that
-        comes to its end is a result of `whole`.
+        SLO for which alone the replay is run; None otherwise. The replay ends once it is certain to
+        miss the SLO (`morph_opt.runs.early`) and has no other result. One that comes to its end is
+        a result of `whole`.
     """
 
     scenario: Scenario
@@ -106,7 +106,7 @@ class Cell:
 
     @property
     def whole(self) -> Cell:
-        """The cell of the same replay to its end."""
+        """Cell of the same replay without an SLO."""
         return self if self.slo is None else replace(self, slo=None)
 
     @property
@@ -123,7 +123,7 @@ class Cell:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The document of the key.
+        """Document from which the key is computed.
 
         Raises
         ------
@@ -158,30 +158,30 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Its name in the cache, in hexadecimal."""
+        """Name of the cell in the cache, in hexadecimal."""
         return key_of(self.identity)
 
 
 def key_of(identity: Mapping[str, Any]) -> str:
-    """SHA-256 of a document in canonical JSON."""
+    """Return the SHA-256 of a document in canonical JSON."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @lru_cache(maxsize=4096)
 def _jobs_digest(base: str, seed: int, options: tuple[tuple[str, float | None], ...]) -> str:
-    """Digest of the jobs of a trace that is no file and not drawn by our sources alone."""
+    """Return the digest of the jobs of a trace that comes from a user's own source."""
     return load_trace(base, seed=seed, **dict(options)).trace.sha256
 
 
 @cache  # looking for entry points takes longer than everything else in a key
 def _is_drawn(base: str) -> bool:
-    """Whether name, seed and sources tell everything about a trace."""
+    """Return whether name, seed and our sources determine a trace."""
     return takes_seed(base) and _OWN.match(base) is None and base.partition("/")[0] != RESAMPLED
 
 
 def _is_read_by_us(base: str) -> bool:
-    """Whether files and our sources tell everything about a trace: its format is built in."""
+    """Return whether files and our sources determine a trace, as its format is built in."""
     head, colon, _ = base.partition(":")
     return not colon or head in LOG_FORMATS
 
@@ -190,7 +190,7 @@ _digests: dict[tuple[str, bool], str] = {}
 
 
 def _digest(path: str, *, state: bool) -> str:
-    """Digest of a file, read once per process."""
+    """Return the digest of a file, read once per process."""
     if (path, state) not in _digests:
         data = b"" if state else read_bytes(path, LINES_BYTES, unpack=False)
         digest = state_digest(path) if state else hashlib.sha256(data).hexdigest()
@@ -199,7 +199,7 @@ def _digest(path: str, *, state: bool) -> str:
 
 
 def _own_names(value: object) -> Iterator[str]:
-    """Import paths among the texts of a scenario."""
+    """Yield the modules of import paths among the texts of a scenario."""
     if isinstance(value, dict):
         for part in value.values():
             yield from _own_names(part)
@@ -211,7 +211,7 @@ def _own_names(value: object) -> Iterator[str]:
 
 @cache
 def _own_digest(module: str) -> str:
-    """Digest of the source of a user's own module; what it imports itself is not seen."""
+    """Return the digest of a user's own module, without the modules that it imports."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

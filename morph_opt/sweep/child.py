@@ -1,10 +1,9 @@
-"""``python -m morph_opt.sweep.child``: cells, one after the other, in a process of their own.
+"""``python -m morph_opt.sweep.child``: process of a sweep that runs cells one after the other.
 
-Not for users: stdin is a pipe that the worker holds, with a line for each cell: its folder, with a
-``config.toml`` that the worker put there, and an ``slo.json`` if the replay ends where that is
-missed (it then leaves a ``missed.json`` there). A cell that went well is answered by a line on
-stdout; one that did not ends the process with its status, so that nothing of it reaches the next.
-At the end of the pipe the worker is gone, however it went, and so is this process.
+Not for users. The worker writes a line per cell to stdin: a folder with a ``config.toml`` and,
+if the replay ends once it misses an SLO, an ``slo.json`` (it then leaves a ``missed.json``). A cell
+that succeeds is answered by a line on stdout. One that fails ends the process with its status, so
+that nothing of it reaches the next. When the pipe ends the worker is gone, and this process ends.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 
 ORPHANED = 75
-"""Exit status where the worker is gone (EX_TEMPFAIL of sysexits.h)."""
-
-
-MOST, IDLE_S = 100, 60.0
-"""Cells of a process, and seconds that it waits for the next one."""
+"""Exit status if the worker is gone (EX_TEMPFAIL of sysexits.h)."""
+MOST = 100
+"""Largest number of cells that a process runs."""
+IDLE_S = 60.0
+"""Longest time in seconds that a process waits for its next cell."""
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(prog="python -m morph_opt.sweep.child", description="Run cells.")
     parser.add_argument("--memory-mib", type=whole(64, 10**8))
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     given = make_parser().parse_args(arguments)
     folders: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_read, args=(folders,), daemon=True).start()
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bytes_ = given.memory_mib * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
     answers = os.dup(1)
-    _onto(Path(os.devnull), 1)  # whatever a policy of one's own prints is no answer
+    _onto(Path(os.devnull), 1)  # prints of a user's policy are no answers
     for _ in range(MOST):
         try:
             folder = Path(folders.get(timeout=IDLE_S))
@@ -83,14 +82,14 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _onto(file: Path, descriptor: int) -> None:
-    """Have a stream of this process write to the end of a file."""
+    """Redirect a stream of this process to the end of a file."""
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(opened, descriptor)
     os.close(opened)
 
 
 def _read(folders: SimpleQueue[str]) -> None:
-    """Pass on the lines of stdin; end with the worker."""
+    """Pass on the lines of stdin; end this process when the worker is gone."""
     left = b""
     while data := os.read(0, 4096):
         *lines, left = (left + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""Command line of sweeps: run one, say how far it is, write its table."""
+"""Command line of sweeps: run one, show its progress, write its table."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ LIST, RESULTS, TIMES = "sweep.json", "results.csv", "times.csv"
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.sweep",
         description="Run many replays: every cell of a sweep.toml in a process of its own.",
-        epilog="Exit status: 0 done; 1 some cells failed (they are rows of the table) or, of "
+        epilog="Exit status: 0 done; 1 some cells failed (they are rows of the table) or, for "
         "status, are missing; 2 bad usage or bad input.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the cells that have no result yet")
-    run.add_argument("spec", type=Path, metavar="SWEEP.toml", help="what is varied")
+    run.add_argument("spec", type=Path, metavar="SWEEP.toml", help="definition of the sweep")
     run.add_argument(
         "--on",
         metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
-        help="where cells run (default: a process per core)",
+        help="where cells run (one process per core)",
     )
-    run.add_argument("--out", type=Path, metavar="DIR", help="default runs/sweep-NAME")
-    run.add_argument("--retry-failed", action="store_true", help="run failed cells again, too")
+    run.add_argument("--out", type=Path, metavar="DIR", help="folder (runs/sweep-NAME)")
+    run.add_argument("--retry-failed", action="store_true", help="run failed cells again as well")
     run.add_argument(
         "--other-version",
         action="store_true",
-        help="go on in a folder that another version began: cells are run anew by this one",
+        help="continue in a folder of another version; its cells are run again by this one",
     )
     run.add_argument(
-        "--allow-code", action="store_true", help="import what SWEEP.toml names as code"
+        "--allow-code", action="store_true", help="import the code that SWEEP.toml names"
     )
-    run.add_argument("--quiet", action="store_true", help="no progress, no notes")
-    status = commands.add_parser("status", help="how many cells are done, failed, missing")
+    run.add_argument("--quiet", action="store_true", help="print no progress and no notes")
+    status = commands.add_parser("status", help="count the cells that are done, failed, missing")
     status.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
-    table = commands.add_parser("table", help="the table of the cells that are there")
+    table = commands.add_parser("table", help="print the table of finished cells")
     table.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
-    table.add_argument("--columns", metavar="NAME,...", help="these instead of the main ones")
+    table.add_argument(
+        "--columns", metavar="NAME,...", help="columns to print instead of the main ones"
+    )
     table.add_argument("--all", action="store_true", help="print all columns, as CSV")
     table.add_argument(
         "--out",
@@ -58,7 +60,7 @@ def make_parser() -> LineParser:
         metavar="FILE.csv|FILE.parquet",
         help="write all columns, or those of --columns",
     )
-    table.only("--all", "is not said beside --columns or --out", _prints_all)
+    table.only("--all", "cannot be combined with --columns or --out", _prints_all)
     return parser
 
 
@@ -67,7 +69,7 @@ def _prints_all(given: argparse.Namespace) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _main, arguments)
 
 

@@ -1,4 +1,4 @@
-"""Run the cells that have no result yet, keep each as it comes, tell how long it will take."""
+"""Driver of a sweep: runs cells without a result, keeps results, estimates the time left."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from morph_opt.sweep.order import MISSED, Done, Failure, Limits, Order
 from morph_opt.sweep.store import CellStore, Found
 
 SECONDS_BETWEEN_LINES = 30.0
-"""Between two lines of progress where no terminal shows a bar."""
+"""Time between two lines of progress where no terminal shows a bar, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Parameters
     ----------
     cells, done, failed, cached
-        All of them; of these with a result, without one, and those that were there before.
+        Number of all cells; of those with a result; of failed ones; of those from the cache.
     seconds
-        Since it began.
+        Time since it began.
     what
-        What these cells are of, where there are several lots of them; shown before all else.
+        Name of this lot of cells if there are several; shown first.
     """
 
     cells: int
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def left_s(self) -> float | None:
-        """Estimate of what is left, from the pace so far; None before the first cell."""
+        """Estimated time left in seconds, from the pace so far; None before the first cell."""
         ran = self.done + self.failed - self.cached
         if ran <= 0:
             return None
@@ -71,12 +71,12 @@ def run_cells(
     retry_failed: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Found]:
-    """Results of cells, in their order; equal cells are run once.
+    """Run cells and return their results in order; equal cells are run once.
 
     Parameters
     ----------
     cells
-        What is run.
+        Cells to run.
     store
         The cache, or its folder.
     on
@@ -84,10 +84,10 @@ def run_cells(
     limits
         Of each cell.
     retry_failed
-        Whether cells that failed before are run again. Without it only those are that were lost
+        Whether to run failed cells again. Without it only those are run again that were lost
         with their worker, or failed by a limit that is wider now.
     progress
-        Called after every cell.
+        Function that is called after every cell.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def run_cells(
 
 
 def _known(cell: Cell, store: CellStore) -> Found | None:
-    """What is there of a cell: of one that is run for an SLO, the whole replay before all."""
+    """Return the cached result of a cell; of one run for an SLO, preferably the whole replay."""
     whole = store.find(cell.whole.key)
     if cell.slo is None or (whole is not None and whole.failure is None):
         return whole
@@ -150,7 +150,7 @@ def _order(cell: Cell, limits: Limits) -> Order:
 def _outcomes(
     cells: Sequence[Cell], on: str, limits: Limits
 ) -> Iterator[tuple[str, Done | Failure]]:
-    """Outcomes by key as they come; a lost worker is one, too."""
+    """Yield outcomes with their keys as they come; a lost worker is an outcome as well."""
     orders = [_order(cell, limits) for cell in cells]
     worker.STOP.clear()
     with executor(on) as (pool, _):
@@ -179,7 +179,7 @@ def _result(future: Future[Done | Failure]) -> Done | Failure:
 
 @contextmanager
 def shown_progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """A bar on a terminal, a line now and then elsewhere; on stderr."""
+    """Show progress on stderr: a bar on a terminal, else a line now and then."""
     if quiet:
         yield None
         return

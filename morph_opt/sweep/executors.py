@@ -1,8 +1,8 @@
-"""Where cells run: anything that keeps to `concurrent.futures.Executor`.
+"""Executors of cells: anything with the interface of `concurrent.futures.Executor`.
 
 ``local:N`` is N threads that watch a child process each. ``dask:ADDRESS`` is a running Dask cluster
 (``tcp://host:8786``, ``tls://...``, or the scheduler's file), also one that dask-jobqueue started
-under Slurm. ``package.module:attribute`` is a user's own: an executor, or what makes one.
+under Slurm. ``package.module:attribute`` is a user's own executor, or a function that makes one.
 
 Not through joblib: its Dask back end wakes nobody when a worker is lost (joblib 1.6.0).
 """
@@ -22,21 +22,24 @@ from morph_opt.domain.nearest import did_you_mean
 from morph_opt.extend import extension, made_by
 
 FIELD = "--on"
-CONNECT_S, WORKERS_S = 10, 60
-"""Seconds until a scheduler must have answered, and a first worker be there."""
+CONNECT_S = 10
+"""Longest time in seconds until a scheduler answers."""
+WORKERS_S = 60
+"""Longest time in seconds until a first worker joins."""
 RETRIES = 2
+"""Number of times that an executor repeats a call whose worker was lost."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 
 
 def default_on() -> str:
-    """As many as there are cores."""
+    """Return the default executor: one process per core."""
     return f"local:{min(os.cpu_count() or 1, 9999)}"
 
 
 @contextmanager
 def executor(on: str) -> Iterator[tuple[Executor, int]]:
-    """An executor, and how many cells it runs at a time (0: nobody knows).
+    """Open an executor; yield it and its number of parallel cells (0 if unknown).
 
     Raises
     ------
@@ -81,13 +84,13 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
             rule = f"no worker joined {address!r} within {WORKERS_S} s"
             raise InputError(rule, field=FIELD) from error
         count = len(client.scheduler_info(n_workers=-1)["workers"])
-        # Equal calls are not one call: what failed may be tried again.
+        # pure=False: equal calls stay separate calls, so that a failed one can be repeated.
         pool: Executor = client.get_executor(pure=False, retries=RETRIES)
         yield pool, count
 
 
 def _require_address(address: str) -> None:
-    """Refuse what Dask itself would wait for, or answer with a trace: a file, a scheme."""
+    """Validate the address: Dask would hang or raise a traceback."""
     if address.endswith(".json"):
         found = read_json(address)
         named = found.get("address") if isinstance(found, dict) else None
@@ -100,7 +103,7 @@ def _require_address(address: str) -> None:
 
 
 def require_named(on: str) -> None:
-    """Refuse a name that means nothing, without reaching for a scheduler.
+    """Check an executor's name without contacting a scheduler.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def require_named(on: str) -> None:
 
 
 def _found(on: str) -> Any:
-    """What has an import path."""
+    """Import the executor that an import path or entry point names."""
     head, _, name = on.partition(":")
     named = name.rpartition(":")[2].isidentifier() and head != "local"
     found = extension("morph_opt.executors", on) if named else None

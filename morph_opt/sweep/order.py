@@ -1,4 +1,4 @@
-"""What goes to a worker and what comes back: plain values of bytes, so that no disk is shared."""
+"""Messages between driver and worker: plain values and bytes, so that no disk is shared."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a cell may take.
+    """Limits of a cell.
 
     Parameters
     ----------
     seconds
-        Of wall time.
+        Wall time.
     memory_mib
-        Of address space (``RLIMIT_AS``); None for no limit.
+        Address space (``RLIMIT_AS``); None for no limit.
     attempts
-        Times that a cell is tried whose process died; what fails by itself is not tried again.
+        Number of times that a cell is tried if its process dies; other failures are final.
 
     Raises
     ------
@@ -48,21 +48,21 @@ class Limits:
 
 
 SLO, MISSED = "slo.json", "missed.json"
-"""What a replay is judged by, for its child; and what it leaves if it was ended as it misses it."""
+"""Files of a cell: the SLO of its replay, and the proof that the replay misses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A cell as a worker gets it.
+    """Cell as it is sent to a worker.
 
     Parameters
     ----------
     key
-        Of the cell.
+        Key of the cell.
     config
         Text of ``config.toml``.
     files
-        Path as it stands in ``config``, and content.
+        Path as in ``config``, and content.
     keep
         Files of the run folder to send back, next to the summary.
     limits
@@ -81,16 +81,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished cell.
+    """Result of a finished cell.
 
     Parameters
     ----------
     files
-        Contents by name; `MISSED` alone where the replay was ended.
+        Contents by name; `MISSED` alone if the replay was ended early.
     wall_s, host
-        Seconds of wall time, and where it ran.
+        Seconds of wall time, and host name.
     attempts
-        How often it was begun.
+        Number of times that it was begun.
     """
 
     files: dict[str, bytes]
@@ -101,19 +101,19 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A cell without a result.
+    """Failure of a cell.
 
     Parameters
     ----------
     kind
-        ``input`` (bad input), ``error`` (anything else that the command said), ``signal`` (its
+        ``input`` (bad input), ``error`` (any other error of the command), ``signal`` (its
         process died), ``time`` or ``memory`` (its limits), ``lost`` (its worker died).
     status
-        Exit status, negative for a signal; None where there is none.
+        Exit status, negative for a signal; None if there is none.
     message
         Last line of stderr.
     wall_s, host, attempts
-        Seconds, where, and how often it was tried.
+        Seconds of wall time, host name, and number of tries.
     """
 
     kind: str
@@ -124,12 +124,12 @@ class Failure:
     attempts: int = 1
 
     def may_change(self, limits: Limits, before: Limits) -> bool:
-        """Whether another run may end otherwise.
+        """Return whether another run may end otherwise.
 
         Parameters
         ----------
         limits, before
-            Of another run, and of the one that failed.
+            Limits of another run, and of the one that failed.
         """
         most = float("inf")
         if self.kind == "time":

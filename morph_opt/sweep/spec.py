@@ -1,4 +1,4 @@
-"""``sweep.toml``: what is fixed, what is varied, what is kept, what a cell may take."""
+"""Definition of a sweep, ``sweep.toml``: fixed and varied options, kept files, limits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _KEY = re.compile("[0-9a-f]{64}")
 MOST_CELLS = 100_000
 _TOP = ("fixed", "axes", "zip", "variant", "keep", "limits")
 VARIANT = "variant"
-"""The axis of the variants; their table in a file."""
+"""Name of the axis of variants, and of their table in a file."""
 Value = str | int | float | bool
 
 
 def options_of(parts: Mapping[str, type[Any]]) -> tuple[tuple[str, ...], dict[str, Setting]]:
-    """What a sweep may name, and what each name but ``cluster`` is: the options of these parts."""
+    """Return the names that a sweep may use, and the setting of each name but ``cluster``."""
     known = {part: asked(kind) for part, kind in parts.items()}
     found = {name: one for options in known.values() for name, one in options.items()}
     found |= {f"{part}.seed": one["seed"] for part, one in known.items() if "seed" in one}
@@ -38,26 +38,26 @@ def options_of(parts: Mapping[str, type[Any]]) -> tuple[tuple[str, ...], dict[st
 
 
 NAMES, _SETTINGS = options_of(PARTS)
-"""What can be fixed or varied: every field of a scenario; ``seed`` is that of all parts."""
+"""Names that can be fixed or varied: every field of a scenario; ``seed`` sets all parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A sweep.
+    """Definition of a sweep.
 
     Parameters
     ----------
     fixed, axes
         Values by the names of `NAMES`; the cells are the product of the axes, first axis slowest.
     zip
-        Axes that go along with each other, as groups of names.
+        Groups of axes that vary together, by name.
     keep
-        Files of each run that are kept next to its summary.
+        Files of each run to keep next to its summary.
     limits
-        Of each cell.
+        Limits of each cell.
     variants
-        Values by the names of `NAMES`, together, by a name of their own: each is run with every
-        combination of the axes, and comes before what is fixed. Without any there is one of none.
+        Named sets of values by the names of `NAMES`. Each is run with every combination of the
+        axes and overrides ``fixed``.
     """
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Spec:
             require_type(f"axes.{name}", values, Sequence)
 
     def cells(self) -> list[Cell]:
-        """All cells, in order.
+        """Return all cells, in order.
 
         Raises
         ------
@@ -94,13 +94,13 @@ class Spec:
         return found
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything that a cell with these values of the axes names, its variant's included."""
+        """Return all values of the cell at these axes: fixed, its variant's, and varied ones."""
         own = self.variants.get(axes.get(VARIANT, ""), {})
         varied = {name: value for name, value in axes.items() if name != VARIANT}
         return {**self.fixed, **own, **varied}
 
     def _steps(self) -> list[list[list[tuple[str, Value]]]]:
-        """Per axis or group of axes the values of each step."""
+        """Return the values of each step, per axis or group of axes."""
         group_of = {name: group for group in self.zip for name in group}
         steps, seen = [], set()
         for name, values in self.axes.items():
@@ -121,7 +121,7 @@ class Spec:
 
 
 def scenario_of(values: Mapping[str, Any]) -> Scenario:
-    """The scenario with these values, by the names of `NAMES`.
+    """Make the scenario with these values, by the names of `NAMES`.
 
     Raises
     ------
@@ -153,12 +153,12 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
 
 
 def read_spec(path: str | Path) -> Spec:
-    """The sweep of a file; complaints name file, line, field.
+    """Read a sweep from a file; refusals name file, line and field.
 
     Raises
     ------
     InputError
-        If it is none.
+        If it is no valid sweep.
     """
     path = Path(require_type("path", path, str, Path))
     tables, text = read_toml(path)
@@ -180,7 +180,7 @@ def read_spec(path: str | Path) -> Spec:
     for own in named:
         name = own.text("name")
         if name in variants:
-            raise own.error("name", f"stands twice: {name!r}")
+            raise own.error("name", f"is duplicated: {name!r}")
         variants[name] = {one: _value(own, one) for one in own if one != "name"}
         if both := set(variants[name]) & set(varied):
             raise own.error(min(both), "is varied under [axes] as well")
@@ -204,7 +204,7 @@ def read_spec(path: str | Path) -> Spec:
 def _require_good(
     spec: Spec, fixed: Fields, axes: Fields, document: Fields, own: Fields | None
 ) -> None:
-    """Try every value once with a variant, so that a complaint names its line and not a cell."""
+    """Try every value once with a variant, so that a refusal names its line and not a cell."""
     first: dict[str, Any] = {name: values[0] for name, values in spec.axes.items()}
     if own is not None:
         first[VARIANT] = own.text("name")
@@ -234,7 +234,7 @@ def _value(read: Fields, name: str) -> Any:
     if isinstance(value, dict):
         return read.value(name, dict[str, float])
     if isinstance(value, list):
-        raise read.error(name, "must be one value; several stand under [axes]")
+        raise read.error(name, "must be one value; several belong under [axes]")
     return value
 
 
@@ -242,19 +242,19 @@ def _value(read: Fields, name: str) -> Any:
 
 
 def list_text(cells: Sequence[Cell], versions: Mapping[str, str]) -> str:
-    """Text of ``sweep.json``: which cells the sweep has, in order."""
+    """Return the text of ``sweep.json``, the list of a sweep's cells in order."""
     rows = [{"key": cell.key, "axes": dict(cell.axes)} for cell in cells]
     document = {"schema": SCHEMA, "versions": dict(versions), "cells": rows}
     return json.dumps(document, indent=1) + "\n"
 
 
 def read_list(path: Path) -> tuple[dict[str, str], list[tuple[str, dict[str, Value]]]]:
-    """Versions, and keys with axes, of a ``sweep.json``.
+    """Read the versions, and the keys with axes, of a ``sweep.json``.
 
     Raises
     ------
     InputError
-        If it is none of this version.
+        If it is no ``sweep.json`` of this version.
     """
     document = Fields(read_json(path), "", str(path), ("schema", "versions", "cells"))
     if document.text("schema") != SCHEMA:

@@ -1,4 +1,4 @@
-"""The cache: a folder per cell, renamed into place whole, so that several drivers may share it."""
+"""Cache of cells: a folder per cell, renamed into place whole, so that drivers can share it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ CELL, FAILURE, TIMES, DIGESTS = "cell.json", "failure.json", "times.json", "dige
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A cell that is in the cache.
+    """Cached cell.
 
     Parameters
     ----------
     key, folder
-        Its name and place.
+        Key and folder of the cell.
     failure
-        Why it has no result; None where it has one.
+        Reason why it has no result; None if it has one.
     limits
-        Under which it failed.
+        Limits under which it failed.
     """
 
     key: str
@@ -44,12 +44,12 @@ class Found:
 
     @property
     def missed(self) -> Mapping[str, Any] | None:
-        """What was certain when the replay was ended, `MissedError.to_json`; None: it was not.
+        """Content of ``missed.json`` (`MissedError.to_json`); None if there is none.
 
         Raises
         ------
         InputError
-            As of `file`.
+            See `file`.
         """
         if self.failure is not None or not exists(self.folder / MISSED):
             return None
@@ -58,7 +58,7 @@ class Found:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Content of its ``summary.json``; empty where it failed.
+        """Content of ``summary.json``; empty if the cell failed.
 
         Raises
         ------
@@ -73,12 +73,12 @@ class Found:
         return value
 
     def file(self, name: str) -> Path:
-        """Path of a file of the replay, once its bytes are found to be those that were put there.
+        """Return the path of a file of the replay, after checking its digest.
 
         Raises
         ------
         InputError
-            If they are others: a table or an answer would rest on what nobody replayed.
+            If the file was changed: a table or an answer would rest on what nobody replayed.
         """
         path, digests = self.folder / name, self.folder / DIGESTS
         known = read_json(digests) if exists(digests) else None
@@ -92,18 +92,18 @@ class Found:
 
     @property
     def times(self) -> Mapping[str, Any]:
-        """Seconds, host and attempts."""
+        """Wall time in seconds, host and number of attempts."""
         value = read_json(self.folder / TIMES)
         return value if isinstance(value, dict) else {}
 
 
 class CellStore:
-    """Results by key.
+    """Cache of results by key.
 
     Parameters
     ----------
     folder
-        Holds ``cells/ab/KEY``; made when needed.
+        Folder that holds ``cells/ab/KEY``; made when needed.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -115,7 +115,7 @@ class CellStore:
         return self.folder / "cells" / key[:2] / key
 
     def find(self, key: str) -> Found | None:
-        """What is there for a key.
+        """Return the cached cell of a key; None if there is none.
 
         Raises
         ------
@@ -147,14 +147,14 @@ class CellStore:
         return Found(key, place, read.make(Failure), limits)
 
     def put(self, cell: Cell, outcome: Done | Failure, limits: Limits) -> Found:
-        """Keep a result; one that is there already stays, a failure that is there goes.
+        """Keep a result: an earlier result stays, an earlier failure is replaced.
 
         Parameters
         ----------
         cell, outcome
-            What ran, and how it ended.
+            Cell, and how it ended.
         limits
-            Under which it ran.
+            Limits under which it ran.
 
         Raises
         ------
@@ -199,14 +199,14 @@ class CellStore:
             write(name, data)
 
     def drop(self, key: str) -> None:
-        """Forget a failure, so that the cell is run again."""
+        """Remove a failure, so that the cell is run again."""
         place = self._place(key)
         if exists(place / FAILURE):
             shutil.rmtree(place)
 
 
 def digest_bytes(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 

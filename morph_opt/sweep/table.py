@@ -1,4 +1,4 @@
-"""One row per cell, axes first; a failure is a row, nothing is missing."""
+"""Table of a sweep: one row per cell, failures included, axes first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAILURE = ("failure", "failure_status", "failure_message")
 _CLOCK = re.compile(r".*_ms(_.*)?|wall_s|peak_rss_mib")
-"""What a clock or the machine decides; apart, so that equal sweeps have equal tables."""
+"""Figures that clock or machine decide; kept apart, so that equal sweeps have equal tables."""
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class SweepTable:
     Raises
     ------
     InputError
-        If they are not as many.
+        If their numbers differ.
     """
 
     def __init__(self, cells: Sequence[Cell], found: Sequence[Found]) -> None:
@@ -67,7 +67,7 @@ class SweepTable:
 
     @property
     def failed(self) -> int:
-        """Rows without a result."""
+        """Number of rows without a result."""
         return sum(row["failure"] is not None for row in self.rows)
 
     @property
@@ -77,7 +77,7 @@ class SweepTable:
 
     @property
     def main(self) -> tuple[str, ...]:
-        """What was swept, failures where there are some, and the figures that `compare` shows."""
+        """Names of the main columns: axes, failures if any, and the figures of `compare`."""
         from morph_opt.report.comparison import FIGURES
 
         wanted = (*self.axes, *FAILURE, *(figure.key for figure in FIGURES))
@@ -85,14 +85,14 @@ class SweepTable:
         return tuple(name for name in wanted if name in self.axes or name in filled)
 
     def to_table(self, *columns: str, times: bool = False) -> Table:
-        """The rows, or what the clock said of them.
+        """Return the rows, or their times.
 
         Parameters
         ----------
         *columns
-            Of the rows; none: all.
+            Names of columns; all if none is given.
         times
-            What the clock said.
+            Whether to return the times.
 
         Raises
         ------
@@ -109,13 +109,13 @@ class SweepTable:
         return Table(names, [[row.get(name) for name in names] for row in rows], "lr", formats)
 
     def to_pandas(self, *columns: str) -> pd.DataFrame:
-        """One line per cell; what is not there is None or NaN."""
+        """Return a data frame with one row per cell; missing values are None or NaN."""
         import pandas as pd
 
         return pd.DataFrame(self.rows)[list(columns or self.names)]
 
     def to_csv(self) -> str:
-        """Text of ``results.csv``: the same bytes for the same cells."""
+        """Return the text of ``results.csv``, the same bytes for the same cells."""
         return self.to_table().to_csv()
 
     def write(self, path: Path, columns: Sequence[str] = ()) -> None:
@@ -124,9 +124,9 @@ class SweepTable:
         Parameters
         ----------
         path
-            The file.
+            File to write.
         columns
-            None: all.
+            Names of columns; all if none is given.
 
         Raises
         ------

@@ -1,9 +1,9 @@
-"""A worker's part: it has a child process run a cell, watches it, and sends its files back.
+"""Worker of a sweep: starts a child process for a cell, watches it, and returns its files.
 
-A solver's crash, hang or hunger for memory ends the child and is a row of the table under every
-executor; the worker itself runs no replay. A child whose cell went well waits for the next one:
-much of a short replay is the start of its process. Where memory is limited each cell has a process
-to itself: what earlier ones left would count.
+A crash, a hang or a full memory ends the child and is a row of the table under every executor; the
+worker itself runs no replay. A child whose cell succeeded waits for the next one, because much of a
+short replay is the start of its process. Where memory is limited each cell has a process to itself:
+memory that earlier cells left would count.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
 from morph_opt.traces.registry import trace_paths, with_paths
 
 STOP = threading.Event()
-"""Set where this process gives up: children are ended and no further ones started."""
+"""Event that is set when this process gives up: children are ended, no further ones started."""
 
 _POLL_S = 0.25
 _HUNGRY = re.compile(r"memory|MemoryError|bad_alloc|map segment|cannot allocate", re.IGNORECASE)
 
 
 def work(order: Order) -> Done | Failure:
-    """Run a cell; every way in which it can end is a value.
+    """Run a cell and return its result or failure; nothing is raised.
 
     Parameters
     ----------
     order
-        The cell.
+        Cell to run.
     """
     for attempt in range(1, order.limits.attempts + 1):
         outcome = replace(_once(order), attempts=attempt)
@@ -85,7 +85,7 @@ def _kind(order: Order, status: int, message: str) -> str:
 
 
 def _lay_out(order: Order, folder: Path) -> None:
-    """Write what the child reads, files under folders of their own so that names stay."""
+    """Write the child's inputs, in folders of their own so that file names stay."""
     tables = parse_toml(order.config, None)
     folders: dict[Path, Path] = {}
     places: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _lay_out(order: Order, folder: Path) -> None:
 
 _Here = tuple[str, tuple[tuple[str, str], ...]]
 _idle: dict[_Here, list[subprocess.Popen[bytes]]] = {}
-"""Children without a cell, by folder and environment that they were started in."""
+"""Children without a cell, by the folder and environment in which they were started."""
 
 
 def _here() -> _Here:
@@ -118,14 +118,14 @@ def _here() -> _Here:
 
 @atexit.register
 def end_idle() -> None:
-    """End the children that wait for a cell."""
+    """End all children that wait for a cell."""
     for children in _idle.values():
         while children:
             _end(children.pop())
 
 
 def _supervised(order: Order, folder: Path) -> tuple[int | None, str]:
-    """Exit status, None where time ran out, and the last line of stderr."""
+    """Run a cell in a child; return its status (None if time ran out) and last line of stderr."""
     ends = time.monotonic() + order.limits.seconds
     alone = order.limits.memory_mib is not None
     while True:
@@ -142,13 +142,13 @@ def _supervised(order: Order, folder: Path) -> tuple[int | None, str]:
             _idle.setdefault(_here(), []).append(child)
         if waiting is None or answered or status != 0:
             break
-        # It had ended by itself while it waited: nothing is known of the cell.
+        # The child had ended while it waited, before it could take the cell.
     lines = _tail(folder / "stderr")
     return status, next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
 
 
 def _taken() -> subprocess.Popen[bytes] | None:
-    """A child that waits here, if there is one; another thread may take it first."""
+    """Take a waiting child; None if there is none, or another thread took it."""
     with suppress(IndexError, KeyError):
         return _idle[_here()].pop()
     return None
@@ -186,7 +186,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _waited(child: subprocess.Popen[bytes], folder: Path, ends: float) -> tuple[int | None, bool]:
-    """Status of the cell in a folder, None where time ran out; and whether the child goes on."""
+    """Wait for a cell; return its status (None if time ran out) and whether the child lives on."""
     assert child.stdin is not None
     assert child.stdout is not None
     with suppress(BrokenPipeError):  # it has ended: its status is all that there is

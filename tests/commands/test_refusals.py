@@ -110,7 +110,7 @@ round --state s.json --from slurm:a,b | --state: give either --state or --from
 round --from lsf:a,b | --from: must be one of slurm:FILE,FILE
 round STATE --policy fifo --explain | argument --explain: explains the policy milp only
 round STATE --policy fifo --explain-nodes | argument --explain-nodes: explains the policy milp only
-sweep table . --all --out t.csv | argument --all: is not said beside --columns or --out
+sweep table . --all --out t.csv | argument --all: cannot be combined with --columns or --out
 round STATE --write-model round.txt | --write-model: must end in .mps or .lp
 round STATE --policy fifo --write-model r.lp | argument --write-model: is of the policy milp only
 round STATE --policy fifo --gap 0.1 | --gap: policy 'fifo' does not know it

@@ -206,5 +206,5 @@ def test_scenarios_of_a_search_differ_in_jobs_alone(tmp_path: Path) -> None:
     assert one.workload.trace == "base"
     assert one.cluster == other.cluster == base.cluster
     assert source_of("base", load=1.2).put(base, 0).workload.trace == "resampled/x1.2/as-is/base"
-    with pytest.raises(InputError, match="a seed stands twice"):
+    with pytest.raises(InputError, match="is duplicated"):
         distinct((1, 2, 1))

@@ -107,7 +107,7 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     for words_, answer in (
         (["--columns", "polcy"], "--columns: unknown column 'polcy' (did you mean 'policy'?)"),
         (["--columns", ","], "--columns: names no column"),
-        (["--all", "--out", "t.csv"], "--all: is not said beside --columns or --out"),
+        (["--all", "--out", "t.csv"], "--all: cannot be combined with --columns or --out"),
     ):
         assert main(["table", "o", *words_]) == 2
         assert answer in capsys.readouterr().err
@@ -413,7 +413,7 @@ def test_the_tutorial_has_the_first_table_of_the_readme(here: Path) -> None:
         ('[[variant]]\nname = "a"\nnope = 1\n', "variant[0].nope: unknown field"),
         (
             '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n',
-            "variant[1].name: stands twice: 'a'",
+            "variant[1].name: is duplicated: 'a'",
         ),
         ('[[variant]]\nname = "a"\npolicy = "nope"\n', "variant[0].policy: unknown policy 'nope'"),
         ('[axes]\nseed = [1]\n[[variant]]\nname = "a"\nseed = 2\n', "is varied under [axes] as"),

@@ -1,1 +1,1 @@
-"""The questions of planning, a module each, and what proposes their fleets."""
+"""Questions of planning, a module each."""

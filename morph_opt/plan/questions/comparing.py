@@ -1,4 +1,4 @@
-"""Differences over the same workloads: `compare`."""
+"""Question `compare`: differences over the same workloads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from morph_opt.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
+from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import FIGURE, STATISTICS, Slo
 
-NOISE_SEEDS = 3
-"""Solver seeds of the cell that shows how large a difference comes of ties alone."""
 HEADER = (
     "of", "mean", "difference", "lower", "upper", "p", "p_holm", "workloads", "variance_gain",
     "decided_by",
@@ -26,7 +25,7 @@ HEADER = (
 
 
 def metric_of(text: str) -> Slo:
-    """A statistic alone, as ``avg jct_s``; no target is compared with.
+    """Parse a statistic such as ``avg jct_s``, without a target.
 
     Raises
     ------
@@ -62,7 +61,7 @@ def _row(
 def _versus(
     names: Sequence[str], values: Sequence[Sequence[float]], confidence: float
 ) -> tuple[list[list[str | int | float | None]], list[Paired]]:
-    """Rows of everything against the first."""
+    """Compare every variant with the first; return rows and comparisons."""
     found = [paired(values[0], other, confidence) for other in values[1:]]
     adjusted = holm({name: one.p for name, one in zip(names[1:], found, strict=True)})
     nothing = Paired(len(values[0]), 0.0, 0.0, 0.0, math.nan, math.nan)
@@ -73,7 +72,7 @@ def _versus(
 
 
 def sentence(name: str, than: str, metric: str, found: Paired) -> str:
-    """A paired difference in words."""
+    """Put a paired difference into a sentence."""
     if math.isnan(found.low):
         sure = "one pair has no interval"
     elif found.low > 0.0 or found.high < 0.0:
@@ -95,22 +94,22 @@ def compare(
     confidence: float = 0.95,
     noise: bool = True,
 ) -> Answer:
-    """What a change is worth, as paired differences over the same workloads.
+    """Compare variants by paired differences over the same workloads.
 
     Parameters
     ----------
     ask
-        Trace, cluster and what the variants have in common.
+        Trace, cluster and everything that the variants have in common.
     variants
-        Fields of the scenario by name of the variant; the others are compared with the first.
+        Fields of the scenario by name of the variant; the first is the reference.
     metric
         ``avg jct_s``, ``p99 queued_s``, ``makespan_s`` ...
     seeds
-        Of the workloads.
+        Seeds of the workloads.
     confidence
-        Of the intervals.
+        Confidence level of the intervals.
     noise
-        Also run the first variant's first workload with other solver seeds.
+        Whether to run the first variant's first workload with other solver seeds as well.
 
     Raises
     ------
@@ -157,12 +156,12 @@ def compare(
 
 
 def noise_floor(evaluator: Evaluator, scenario: Scenario, metric: Slo) -> float | None:
-    """Largest difference between solver seeds on one workload; None for policies without one."""
+    """Return the largest difference between solver seeds; None for policies without a solver."""
     if scenario.scheduler.policy != "milp":
         return None
     others = [
         scenario.replaced(scheduler=replace(scenario.scheduler, seed=seed))
-        for seed in range(NOISE_SEEDS)
+        for seed in range(SEARCH.noise_seeds)
     ]
     values = evaluator.values(others, metric)
     return max(values) - min(values)

@@ -1,4 +1,4 @@
-"""When does a job start, and when does it end: `eta`."""
+"""Question `eta`: when does a job start, and when does it end?"""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ def eta(
     seed: int = 0,
     history_options: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """When jobs of a state start and end: 10, 50 and 90 % over continuations.
+    """Forecast when jobs of a state start and end: 10, 50 and 90 % over continuations.
 
     Parameters
     ----------
     ask
-        Of a scenario that begins with a state (``Scenario(state="now.json")``, ``docs/round.md``).
+        Circumstances, with a scenario that begins with a state (``docs/round.md``).
     history
-        What arrives is drawn from it (`morph_opt.plan.arriving.coming`); None: nothing arrives.
+        Trace from which arrivals are drawn (`morph_opt.plan.arriving.coming`); None if nothing
+        arrives.
     jobs
-        Names; None: all.
+        Names of jobs; None for all.
     continuations, seed
-        How many, and the seed of the first.
+        Number of continuations, and the seed of the first.
     history_options
         Options of the history, as `morph_opt.traces.registry.load_trace` takes it.
 
@@ -101,7 +102,7 @@ def eta(
 
 
 def _require_effect(scenario: Scenario) -> None:
-    """Refuse what a continuation would leave unused."""
+    """Refuse options that a continuation would leave unused."""
     for name, given in (
         ("events", scenario.failures.events is not None),
         ("mtbf_s", scenario.failures.mtbf_s is not None),

@@ -1,4 +1,4 @@
-"""Which mix of nodes: the planning MILP proposes, replays under common workloads decide."""
+"""Question `fleet`: the planning MILP proposes mixes, replays decide."""
 
 from __future__ import annotations
 
@@ -12,25 +12,15 @@ from morph_opt.domain._validate import require_finite, require_int
 from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
-from morph_opt.plan.defaults import EXPLORATION, MIXES
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.fleet_tables import fleet_problem
-from morph_opt.plan.mixes import (
-    SCENARIOS,
-    Cheapest,
-    candidates,
-    cheapest,
-    fleet_of,
-)
-from morph_opt.plan.search import BATCH
+from morph_opt.plan.mixes import Cheapest, candidates, cheapest, fleet_of
+from morph_opt.plan.parameters import FLEET, SEARCH
 from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.stats import share_interval
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
-
-DELAY_S = 14_400.0
-"""In which the MILP has every job be complete, where the SLO does not say."""
 
 HEADER = (
     "fleet", "price_per_hour", "stage", "workloads", "passed", "lower", "upper", "verdict",
@@ -47,14 +37,14 @@ def fleet(
     budget: float = math.inf,
     delay_s: float | None = None,
     most: int = 32,
-    mixes: int = MIXES,
+    mixes: int = FLEET.mixes,
     of_workloads: float = 0.9,
     confidence: float = 0.95,
     indifference: float | None = None,
-    exploration: int = EXPLORATION,
+    exploration: int = SEARCH.exploration,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
-    """The cheapest mix of node types that keeps an SLO, within a budget.
+    """Find the cheapest mix of node types that keeps an SLO, within a budget.
 
     Parameters
     ----------
@@ -93,7 +83,7 @@ def fleet(
     source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
     problem = fleet_problem(
-        [source.workload(seed) for seed in first[:SCENARIOS]],
+        [source.workload(seed) for seed in first[: FLEET.scenarios]],
         kinds,
         node_price,
         most,
@@ -129,7 +119,7 @@ def fleet(
 
 
 def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]:
-    """Nodes of each type at these prices of a GPU, which replays that count dollars see as well."""
+    """Return the node types with these prices per GPU, which replays use as well."""
     if not types:
         raise InputError("names no type", field="--types")
     if len(set(types)) < len(types):
@@ -144,14 +134,14 @@ def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]
 
 
 def _delay_s(slo: Slo) -> float:
-    """Seconds in which the MILP has every job be complete: it proposes, so a guess will do."""
-    return slo.target if slo.metric == "jct_s" and slo.at_most is not None else DELAY_S
+    """Return the time in seconds within which the MILP completes every job; a guess is enough."""
+    return slo.target if slo.metric == "jct_s" and slo.at_most is not None else FLEET.delay_s
 
 
 def _of_milp(
     slo: Slo, kinds: Sequence[NodeType], delay_s: float, floor: Sequence[Cheapest]
 ) -> list[str]:
-    """What the MILP's cheapest fleet says of an SLO; nothing where it has none."""
+    """Return what the MILP's cheapest fleet implies for an SLO; none if it has no fleet."""
     strict = (slo.metric, slo.statistic) == ("jct_s", "max")
     what = "a certified floor" if strict else "a first guess for this SLO"
     return [
@@ -162,7 +152,7 @@ def _of_milp(
 
 
 class _Trial:
-    """Mixes tried in order of cost: explored, and confirmed where they pass."""
+    """Mixes tried in order of cost: explored, and confirmed if they pass."""
 
     def __init__(
         self, ask: Ask, target: Target, source: Source, base: Scenario, kinds: Sequence[NodeType]
@@ -185,7 +175,7 @@ class _Trial:
         self.rows.append([name, one.cost, stage, len(verdicts), passed, low, high, word, by])
 
     def refused(self, one: Cheapest, seeds: Sequence[int]) -> bool:
-        """Whether bounds refuse a mix: what no schedule there reaches, none on a part does."""
+        """Return whether bounds refuse a mix, itself or one that contains it."""
         if any(all(a <= b for a, b in zip(one.nodes, no, strict=True)) for no in self._refused):
             return True
         allowed = self._target.may_fail(len(seeds))
@@ -202,14 +192,14 @@ class _Trial:
         return True
 
     def explore(self, one: Cheapest, seeds: Sequence[int]) -> bool:
-        """Whether a mix passes on these workloads."""
+        """Return whether a mix passes on these workloads."""
         if self.refused(one, seeds):
             return False
         allowed, slo = self._target.may_fail(len(seeds)), self._target.slo
         verdicts: list[Verdict] = []
         failed = 0
-        for begin in range(0, len(seeds), BATCH):
-            batch = [self._at(one, seed) for seed in seeds[begin : begin + BATCH]]
+        for begin in range(0, len(seeds), SEARCH.batch):
+            batch = [self._at(one, seed) for seed in seeds[begin : begin + SEARCH.batch]]
             verdicts += self._evaluator.verdicts(batch, slo)
             failed = sum(not v.passed for v in verdicts)
             if failed > allowed:
@@ -220,7 +210,7 @@ class _Trial:
     def run(
         self, mixes: Sequence[Cheapest], first: Sequence[int], fresh: Sequence[int]
     ) -> tuple[Cheapest, list[str]]:
-        """The cheapest mix that passes and is confirmed on fresh workloads.
+        """Return the cheapest mix that passes and is confirmed on fresh workloads.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""When a fleet breaks: `growth`."""
+"""Question `growth`: at which load does a fleet break?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def growth(
     confidence: float = 0.95,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
-    """The first load factor at which an SLO no longer holds on a fleet.
+    """Find the first load factor at which an SLO no longer holds on a fleet.
 
     Each load is tested once, on the same seeds, so that a larger load has the jobs of a smaller one
     and more; the loads together err with at most ``1 - confidence`` (Bonferroni).
@@ -78,7 +78,7 @@ def growth(
 def _broken(
     loads: Sequence[float], holding: Sequence[bool], target: Target, fleet: str
 ) -> tuple[float | None, str, list[str]]:
-    """The first load that is not kept, the answer in words, and loads at which it holds again."""
+    """Return the first load that fails, the answer in words, and notes on loads that pass again."""
     if all(holding):
         return None, f"{fleet} keeps {target} at every load up to x{loads[-1]:g}", []
     first = list(holding).index(False)

@@ -1,4 +1,4 @@
-"""Nodes that only their names tell apart, and a cluster with one more or without some."""
+"""Classes of nodes that differ by name alone, and clusters with one more or fewer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morph_opt.domain import Cluster, Node
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """Nodes that only their names tell apart: type, leaf and NVLink domain."""
+    """Nodes of one type, leaf and NVLink domain, which differ by name alone."""
 
     name: str
     like: Node
@@ -18,7 +18,7 @@ class NodeClass:
 
 
 def classes_of(cluster: Cluster) -> tuple[NodeClass, ...]:
-    """Classes in the order of their first nodes."""
+    """Return the classes of a cluster's nodes, in the order of their first nodes."""
     found: dict[tuple[str, str, str | None], list[int]] = {}
     for index, node in enumerate(cluster.nodes):
         key = node.type.name, node.leaf, node.nvlink_domain
@@ -33,14 +33,14 @@ def classes_of(cluster: Cluster) -> tuple[NodeClass, ...]:
 
 
 def with_one_more(cluster: Cluster, like: Node) -> Cluster:
-    """The cluster with a node like this one at its end."""
+    """Return the cluster with a further node like this one."""
     names = {node.name for node in cluster.nodes}
     name = next(f"{like.name}+{k}" for k in range(1, 10**6) if f"{like.name}+{k}" not in names)
     return replace(cluster, nodes=(*cluster.nodes, replace(like, name=name)))
 
 
 def without(cluster: Cluster, members: Sequence[int]) -> Cluster:
-    """The cluster without these nodes; leaves that lose their last node go, too."""
+    """Return the cluster without these nodes, and without leaves that become empty."""
     gone = set(members)
     nodes = tuple(node for k, node in enumerate(cluster.nodes) if k not in gone)
     left = {node.leaf for node in nodes}

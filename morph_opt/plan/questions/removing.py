@@ -1,4 +1,4 @@
-"""Nodes that can go: `remove`."""
+"""Question `remove`: which nodes can go?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADER = ("removed", "workloads", "passed", "verdict", "metric", "decided_by")
 
 @dataclass
 class _Removal:
-    """Nodes going one at a time; each step is a cluster and the class that the node was of."""
+    """Removal of nodes one at a time; a step is a cluster and the class of the removed node."""
 
     evaluator: Evaluator
     source: Source
@@ -35,7 +35,7 @@ class _Removal:
     rows: list[list[str | int | float | None]] = field(default_factory=list)
 
     def test(self, cluster: Cluster, name: str) -> tuple[bool, float]:
-        """Whether the SLO holds on the exploration workloads, and the mean of its metric."""
+        """Return whether the SLO holds on the exploration workloads, and the mean of its metric."""
         base = self.base.replaced(cluster=cluster)
         scenarios = [self.source.put(base, seed) for seed in self.first]
         verdicts = self.evaluator.verdicts(scenarios, self.target.slo, whole=True)
@@ -46,7 +46,7 @@ class _Removal:
         return good, mean
 
     def steps(self) -> list[tuple[Cluster, str]]:
-        """As many steps as the SLO allows, each the one that costs the metric least."""
+        """Take steps while the SLO holds, each the one that costs the metric least."""
         gone: list[int] = []
         found: list[tuple[Cluster, str]] = []
         lower_is_better = self.target.slo.at_most is not None
@@ -68,7 +68,7 @@ class _Removal:
         return found
 
     def confirmed(self, steps: list[tuple[Cluster, str]]) -> list[tuple[Cluster, str]]:
-        """The most of these steps that are confirmed on fresh workloads."""
+        """Return the longest prefix of these steps that is confirmed on fresh workloads."""
         confirmations = Confirmations(self.evaluator, self.target, self.fresh)
         while steps:
             names = " + ".join(name for _, name in steps)
@@ -85,7 +85,7 @@ class _Removal:
 
 
 def _summed(verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
-    """Workloads that pass, mean of the metric where all were replayed, what decided."""
+    """Return how many pass, the mean of the metric (inf if not all were replayed), what decided."""
     known = [v.value for v in verdicts if v.decided_by == "replay"]
     mean = sum(known) / len(known) if len(known) == len(verdicts) else math.inf
     by = " ".join(sorted({v.decided_by for v in verdicts}))
@@ -102,7 +102,7 @@ def remove(
     exploration: int = 10,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
-    """Nodes that can go, from the class whose loss costs the service least first.
+    """Find nodes that can go, first from the class whose loss costs the service least.
 
     Nodes go one at a time as long as the SLO holds on the exploration workloads; what is left is
     confirmed on fresh ones, and a step is taken back where it is not.

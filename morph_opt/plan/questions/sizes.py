@@ -1,4 +1,4 @@
-"""How many nodes: `nodes`."""
+"""Question `nodes`: how many equal nodes keep an SLO?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.domain.errors import typed
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
-from morph_opt.plan.defaults import EXPLORATION
 from morph_opt.plan.evaluate import EARLY, Verdict
+from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.search import HEADER, Search, Trial, counted
 from morph_opt.plan.statement import Target
 from morph_opt.replay.scenario import Scenario
@@ -30,10 +30,10 @@ def nodes(
     confidence: float = 0.95,
     indifference: float | None = None,
     most: int = 64,
-    exploration: int = EXPLORATION,
+    exploration: int = SEARCH.exploration,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
-    """The smallest number of equal nodes that keeps an SLO.
+    """Find the smallest number of equal nodes that keeps an SLO.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def nodes(
     of_workloads, confidence
         The SLO is to hold in at least this share of workloads, with this confidence.
     indifference
-        How far above the share the least size lies that is not to be missed; None: 0.05, or half of
-        what is left above the share (`morph_opt.plan.sequential`).
+        Margin above the share that the test must detect; None for 0.05 or, if less, half of what is
+        left above the share (`morph_opt.plan.sequential`).
     most
         Largest number that is tried.
     exploration, seeds
-        Workloads to explore with, and the seeds of all; None: as many as are needed.
+        Number of workloads to explore with, and seeds of all; None for as many as needed.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def nodes(
 
 
 def _assumed(kind: NodeType, named: str | None, gpus: int | None) -> tuple[str, ...]:
-    """What was taken for a node where it was not said, and what says it."""
+    """Return a note on the assumed node type, with the options that name another."""
     wanted = {"--gpus-per-node": gpus, "--node-type": named}
     missing = [typed(option) for option, value in wanted.items() if value is None]
     if not missing:

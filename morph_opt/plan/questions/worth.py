@@ -1,4 +1,4 @@
-"""What one more node is worth: its price in the rounds, and measured."""
+"""Question `worth`: price of one more node in the rounds, and its measured effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from morph_opt.round.watch import WatchedPolicy
 
 
 class _Prices:
-    """Adds up, over some rounds, what one more node of every class would gain."""
+    """Watcher that adds up, over some rounds, the gain of one more node of each class."""
 
     def __init__(self, explainer: Any, every: int) -> None:
         self._explainer, self._every = explainer, every
@@ -34,10 +34,10 @@ class _Prices:
         self.rounds = 0
 
     def observe(self, state: RoundState) -> None:
-        """Rounds of a resumed run; there are none."""
+        """Ignore the rounds of a resumed run; there are none."""
 
     def decided(self, state: RoundState, decision: Decision) -> None:
-        """Price every so many rounds."""
+        """Price the round if its number is a multiple of ``every``."""
         if decision.evidence is None or state.index % self._every:
             return
         try:
@@ -52,7 +52,7 @@ class _Prices:
 
 
 def prices(scenario: Scenario, every: int) -> tuple[dict[tuple[str, str, str | None], float], int]:
-    """Mean over rounds of what one more node of each class gains, in the objective's unit."""
+    """Return the mean gain per round of one more node by class, in the objective's unit."""
     if scenario.scheduler.policy != "milp":
         return {}, 0
     prepared = prepare(scenario)
@@ -78,7 +78,7 @@ def worth(
     confidence: float = 0.95,
     every: int = 20,
 ) -> Answer:
-    """What one more node of each class is worth: its price in the rounds, and measured.
+    """Price one more node of each class in the rounds, and measure its effect.
 
     The price is the mean over rounds of what the round would gain, proven, in the objective's
     unit; it knows no future. The difference is that of replays with one more node, over the same

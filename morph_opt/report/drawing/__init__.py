@@ -1,1 +1,1 @@
-"""What a report draws: timelines, curves, and the axis of time below them."""
+"""Drawings of a report: timelines, curves, and their axis of time."""

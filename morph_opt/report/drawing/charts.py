@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 6_000
-"""Steps of a curve; above it means over as many equal stretches are drawn."""
+"""Largest number of steps of a curve; longer ones are drawn as means over equal stretches."""
 MOST_ROUNDS = 20_000
-"""Points of a cloud of rounds; above it every n-th and the largest are drawn."""
+"""Largest number of points of rounds; above it every n-th and the largest are drawn."""
 LABEL = 18
-"""Letters of a line of an axis' label: a chart is not higher."""
+"""Largest number of letters in a line of an axis' label."""
 QUANTILES = np.linspace(0.0, 1.0, 401)
 
 
@@ -82,7 +82,7 @@ class TimeCharts:
         )
 
     def _area(self, chart: figure, steps: Steps, name: str, place: int) -> None:
-        """What lies below a curve, light: where two curves meet, both are seen."""
+        """Fill the area below a curve in a light colour, so that curves that meet are both seen."""
         thin = steps.thinned(MOST_STEPS)
         chart.varea_step(
             self._axis.of(thin.time_s),
@@ -95,7 +95,7 @@ class TimeCharts:
         )
 
     def jobs(self) -> figure:
-        """Active, running and queued jobs."""
+        """Draw the numbers of active, running and queued jobs."""
         rounds = self._view.run.rounds
         time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
         active = np.asarray(rounds.column("jobs"), dtype=np.float64)
@@ -108,7 +108,7 @@ class TimeCharts:
         return _with_legend(chart)
 
     def gpus(self) -> figure:
-        """GPUs that are there, held, and past their start-up; by type where there are several."""
+        """Draw the GPUs available, held, and past start-up, by type if there are several."""
         chart = self._figure("gpus-chart", "GPUs")
         types: Sequence[str | None] = self._view.nodes.types
         types = types if 1 < len(types) <= OTHER else (None,)
@@ -130,7 +130,7 @@ class TimeCharts:
         return _with_legend(chart)
 
     def prices(self, prices: Sequence[Price]) -> figure:
-        """Price of a GPU by class of nodes."""
+        """Draw the price of a GPU by class of nodes."""
         unit, factor = price_unit(prices)
         chart = self._figure("prices-chart", f"{unit} per GPU")
         by_class: dict[str, list[Price]] = {}
@@ -146,7 +146,7 @@ class TimeCharts:
         return _with_legend(chart)
 
     def gaps(self) -> figure:
-        """Gap left in each round."""
+        """Draw the gap left in each round."""
         gaps = 100.0 * np.asarray(self._view.run.rounds.column("gap"), dtype=np.float64)
         floor = 1e-8
         chart = self._figure("gaps-chart", "gap (%)", y_axis_type="log")
@@ -155,7 +155,7 @@ class TimeCharts:
         return chart
 
     def times(self) -> figure:
-        """Wall time of each round."""
+        """Draw the wall time of each round."""
         times = np.asarray(self._view.run.rounds.column("round_ms"), dtype=np.float64)
         chart = self._figure("times-chart", "round (ms)", y_axis_type="log")
         self._cloud(chart, np.where(times > 0.0, times, np.nan), BLUE)
@@ -163,7 +163,7 @@ class TimeCharts:
         return chart
 
     def short(self) -> figure:
-        """Guarantees that were short."""
+        """Draw the number of guarantees that were missed."""
         rounds = self._view.run.rounds
         time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
         value = np.asarray(rounds.column("guarantees_short"), dtype=np.float64)
@@ -189,7 +189,7 @@ class TimeCharts:
 
 
 def plain_ticks(axis: Any) -> None:
-    """Plain numbers at a logarithmic axis; the page chooses those that have room (``retick``)."""
+    """Label a logarithmic axis with plain numbers; the page keeps those that fit (``retick``)."""
     from bokeh.models import FixedTicker, PrintfTickFormatter
 
     axis.ticker = FixedTicker(ticks=[])
@@ -197,7 +197,7 @@ def plain_ticks(axis: Any) -> None:
 
 
 def price_unit(prices: Sequence[Price]) -> tuple[str, float]:
-    """Unit and factor that make prices readable: what is per second is shown per hour."""
+    """Return unit and factor that make prices readable: per hour instead of per second."""
     unit = prices[0].unit
     if unit.endswith("per second"):
         return f"{unit.removesuffix('second')}hour", 3600.0
@@ -205,7 +205,7 @@ def price_unit(prices: Sequence[Price]) -> tuple[str, float]:
 
 
 def _between_rounds(time_s: Floats, value: Floats, end_s: float) -> Steps:
-    """What a round says holds until the next."""
+    """Return a curve whose value holds from a round until the next."""
     last = value[-1] if value.size else 0.0
     return Steps(
         np.append(time_s, max(end_s, time_s[-1] if time_s.size else 0.0)), np.append(value, last)
@@ -229,11 +229,11 @@ MEASURES = {
     "queued_s": ("queueing", "queueing (s)"),
     "stretch": ("stretch", "stretch: JCT over time with GPUs"),
 }
-"""Columns of ``jobs.csv`` whose distributions are shown: name, and title of the axis."""
+"""Columns of ``jobs.csv`` whose distributions are shown, with name and title of the axis."""
 
 
 def draw_distribution(views: Sequence[RunView], column: str) -> figure:
-    """Share of jobs at most at a value, on a logarithmic axis, a line per run."""
+    """Draw the share of jobs up to a value, on a logarithmic axis, a line per run."""
     from bokeh.models import Span
     from bokeh.plotting import figure
 
@@ -278,7 +278,7 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
 
 
 def finished(view: RunView, column: str) -> Floats:
-    """A column of the jobs that completed."""
+    """Return a column of the jobs that completed."""
     values = np.asarray(
         [getattr(row, column) for row in view.jobs if row.completed], dtype=np.float64
     )
@@ -286,11 +286,11 @@ def finished(view: RunView, column: str) -> Floats:
 
 
 MOST_NAMED = 20_000
-"""Jobs of a cloud of pairs that are named; above it none is."""
+"""Largest number of paired jobs that are named."""
 
 
 def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, float]) -> figure:
-    """Completion times of the same jobs in two runs, with the diagonal; both axes have these ends.
+    """Draw completion times of the same jobs in two runs, with the diagonal.
 
     A page that offers other runs gives the points, named ``pairs-points``, other values.
     """

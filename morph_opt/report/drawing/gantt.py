@@ -1,4 +1,4 @@
-"""GPUs by node over time, drawn by Bokeh."""
+"""Chart of GPUs by node over time, drawn by Bokeh."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 MOST_RECTANGLES = 250_000
-"""Above it only the share of each node in use is drawn."""
+"""Largest number of rectangles; above it only the share of each node in use is drawn."""
 MOST_NODES = 64
-"""Above it the share of each node in use is drawn, and its GPUs where one zooms in."""
+"""Largest number of nodes drawn by GPU; above it shares are drawn, and GPUs on zooming in."""
 MOST_TICKS = 32
+"""Largest number of labelled nodes on the axis."""
 LABELS = 60
-"""Rectangles that have their job's name written into them."""
+"""Number of rectangles with their job's name."""
 LABEL_LETTERS = 14
-"""Of a name in the chart."""
+"""Largest number of letters of a name in the chart."""
 LETTER = 0.008
-"""Part of the chart's width that a letter takes."""
+"""Width of a letter, as a share of the chart's."""
 LABEL_GROUND = 0.7
 """Opacity behind a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is drawn of the GPUs.
+    """Level of detail of the chart.
 
     Parameters
     ----------
     by_node
         Whether the shares of nodes are drawn.
     by_gpu
-        Whether the jobs' rectangles are, with ``by_node`` where one zooms in.
+        Whether the jobs' rectangles are drawn; with ``by_node`` on zooming in only.
     """
 
     by_node: bool
@@ -50,13 +51,13 @@ class Detail:
 
     @classmethod
     def of(cls, view: RunView) -> Detail:
-        """What a run of this size can have."""
+        """Return the level of detail for a run of this size."""
         fits = len(view.rectangles) <= MOST_RECTANGLES
         return cls(len(view.nodes.gpus) > MOST_NODES or not fits, fits)
 
 
 def draw_gantt(view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) -> figure:
-    """The chart; its sources are named for the page's script."""
+    """Draw the chart; its sources are named for the page's script."""
     from bokeh.models import Range1d
     from bokeh.plotting import figure
 
@@ -86,7 +87,7 @@ def draw_gantt(view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) ->
 
 
 def _node_axis(view: RunView, chart: figure) -> None:
-    """A label in the middle of each node's GPUs, a line where it ends."""
+    """Draw a label in the middle of each node's GPUs, and a line at its end."""
     from bokeh.models import FixedTicker
 
     first = view.nodes.first_gpu
@@ -169,10 +170,10 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
 
 
 def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:
-    """Names of jobs in the largest rectangles, so that colour is not all that tells them apart.
+    """Write names of jobs into the largest rectangles, so that not only colour distinguishes them.
 
-    The page takes the colours of ``labels`` and ``startups`` from its ground, and where a job is
-    chosen it fades the other names and adds its name, however thin its rectangles are.
+    The page takes the colours of ``labels`` and ``startups`` from its background. Once a job is
+    chosen it fades the other names and adds the job's name, however thin its rectangles are.
     """
     from bokeh.models import ColumnDataSource
 
@@ -214,7 +215,7 @@ def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> No
 
 
 def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
-    """One row per node: how much of it is in use, the darker the more."""
+    """Draw one row per node, darker the more of it is in use."""
     from bokeh.models import ColumnDataSource
 
     node, start_s, end_s, part = node_shares(view)
@@ -243,11 +244,11 @@ def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
 
 
 MOST_BINS = 150_000
-"""Cells of the picture of shares: nodes times stretches of time."""
+"""Largest number of cells in the picture of shares: nodes times stretches of time."""
 
 
 def node_shares(view: RunView) -> tuple[npt.NDArray[np.int64], Floats, Floats, Floats]:
-    """Node, from, until and share of its GPUs held: means over equal stretches, zeros left out."""
+    """Return node, from, until and share of GPUs held over equal stretches, without zeros."""
     nodes, r = view.nodes, view.rectangles
     bins = int(np.clip(MOST_BINS // max(1, len(nodes.gpus)), 24, 600))
     edges = np.linspace(0.0, max(view.end_s, 1.0), bins + 1)
@@ -267,7 +268,7 @@ def node_shares(view: RunView) -> tuple[npt.NDArray[np.int64], Floats, Floats, F
 
 
 def _outages(view: RunView, chart: figure, axis: TimeAxis) -> None:
-    """Hatched where a node was away."""
+    """Hatch the times when a node was away."""
     from bokeh.models import ColumnDataSource
 
     if not view.outages:

@@ -1,4 +1,4 @@
-"""One unit of time for all charts of a report."""
+"""Unit of time for all charts of a report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """How seconds are shown.
+    """Axis of time with its unit.
 
     Parameters
     ----------
     unit
         ``min``, ``h`` or ``d``.
     unit_s
-        Seconds of one.
+        Length of the unit in seconds.
     """
 
     unit: str
@@ -25,7 +25,7 @@ class TimeAxis:
 
     @classmethod
     def until(cls, end_s: float) -> TimeAxis:
-        """The unit in which the end is neither a huge number nor a tiny one.
+        """Choose the unit in which the end is a number of readable size.
 
         >>> TimeAxis.until(7e4).unit
         'h'
@@ -36,9 +36,9 @@ class TimeAxis:
 
     @property
     def title(self) -> str:
-        """Of an axis."""
+        """Title of the axis."""
         return f"simulated time ({self.unit})"
 
     def of(self, seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Seconds in the unit."""
+        """Convert seconds to the unit."""
         return np.asarray(seconds, dtype=np.float64) / self.unit_s
