@@ -111,18 +111,18 @@ bench-scale: $(DEV) ## rounds of 64 to 8,192 GPUs and more (ARGS="--sizes 65536 
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.scale $(ARGS)
 
 fuzz: $(DEV) ## mutated files and random option lines (an hour); FILES=100 per format, LINES=200
-	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
-	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.lines --lines $(LINES) --seed $(SEED)
-	$(PY) -m tests.robustness.report
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.robustness.lines --lines $(LINES) --seed $(SEED)
+	$(PY) -m benchmarks.checks.robustness.report
 
 faults: $(DEV) ## kill replays, fill disks, make solvers lie (an hour); KILLS=20 to vary it
-	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.faults --kills $(KILLS) --seed $(SEED) $(ARGS)
-	$(PY) -m tests.robustness.report
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.robustness.faults --kills $(KILLS) --seed $(SEED) $(ARGS)
+	$(PY) -m benchmarks.checks.robustness.report
 
 mutants: $(DEV) ## change the code a little and see whether a test fails (hours); MUTANTS=20 SEED=2
 	@$(PIP) install --upgrade --target $(VENV)/mutants cosmic-ray==8.7.0
-	PYTHONPATH=$(VENV)/mutants $(PY) -m tests.robustness.mutants --count $(MUTANTS) --seed $(SEED) $(ARGS)
-	$(PY) -m tests.robustness.report
+	PYTHONPATH=$(VENV)/mutants $(PY) -m benchmarks.checks.robustness.mutants --count $(MUTANTS) --seed $(SEED) $(ARGS)
+	$(PY) -m benchmarks.checks.robustness.report
 
 evalys: $(DEV) ## install evalys apart, so that `make test` lets it read the Batsim export
 	@$(PIP) install --upgrade --constraint constraints.txt --target $(VENV)/evalys evalys==4.0.7
@@ -142,7 +142,7 @@ live-demo: $(DEV) ## ten minutes: the same jobs beside backfill and beside morph
 	$(PY) -m tests.live.demo $(ARGS)
 
 check-replays: $(DEV) ## read varied replays as a stranger would, and corrupted ones (20 minutes); ARGS="--only mt"
-	OMP_NUM_THREADS=1 $(PY) -m tests.replay_check $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.replays $(ARGS)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve

@@ -4,7 +4,7 @@ Each page is typed from its top in a folder of its own by an interpreter that ha
 installed, as from a wheel; the folder has a copy of ``docs``, a small ``jobs.csv`` and commands
 that answer like Slurm's, and nothing else of the repository unless the page is about a clone. What
 is not typed is named with the reason. Without pages: the path of each person, as
-far as it goes, then every page; ``--out reports/typed`` keeps that as a report. A campaign, minutes
+far as it goes, then every page; ``--out FOLDER`` keeps that as a page. A campaign, minutes
 long, and no part of `make test`.
 """
 
@@ -296,7 +296,7 @@ def report(walks: Table, pages: Table) -> str:
     """The page."""
     return f"""# Pages as typed
 
-Made by `python -m benchmarks.typed_pages PYTHON --out reports/typed`, with the interpreter of an
+Made by `python -m benchmarks.typed_pages PYTHON --out FOLDER`, with the interpreter of an
 empty environment that has the wheel alone. Minutes are the CPU seconds of what is typed,
 {WORDS_PER_MINUTE:g} words a minute for all that stands above the last command, code included, and
 {COPY_S:g} s for each command or file that is taken over. The two rates are assumed: nobody was

@@ -26,6 +26,8 @@ STATE_THEM = {
     "morph_opt/clusters/equal.py": "options of a cluster without a file",
     "morph_opt/perf/analytic/support.py": "demands that follow from the model's equations",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
+    "benchmarks/checks/replays/documents.py": "imports nothing of the project",
+    "benchmarks/checks/replays/places.py": "imports nothing of the project",
 }
 """Files that may name several resources: they say what one of them is, or how much there is."""
 

@@ -20,9 +20,6 @@ ALLOWED = {
     "tests/live/chaos.py": "beside a real Slurm, which has a clock of its own",
     "tests/live/demo.py": "beside a real Slurm; jobs arrive by its clock",
     "tests/live/real.py": "a real Slurm, which has a clock of its own; not part of the suite",
-    "tests/robustness/faults.py": "draws when to kill; no verdict depends on it",
-    "tests/robustness/liars.py": "what hangs is ended by the clock, a second of sixty",
-    "tests/robustness/mutants.py": "begins no mutant after its limit",
 }
 """Files in which a short limit or a clock decides nothing but what is said here."""
 

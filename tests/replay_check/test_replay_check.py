@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay_check.campaign import make, prepare, verdict_of
-from tests.replay_check.cases import CASES, SAMPLE, Case
-from tests.replay_check.corruptions import EVENTS, corrupted, every_edit
+from benchmarks.checks.replays import check
+from benchmarks.checks.replays.campaign import make, prepare, verdict_of
+from benchmarks.checks.replays.cases import CASES, SAMPLE, Case
+from benchmarks.checks.replays.corruptions import EVENTS, corrupted, every_edit
 
-HERE = Path(__file__).parent
+HERE = Path(check.__file__).parent
 ALLOWED = {"numpy", "pytest"}
 
 
@@ -57,7 +58,7 @@ def test_nothing_of_the_project_is_imported() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                own = name == "tests.replay_check" or name.startswith("tests.replay_check.")
+                own = f"{name}.".startswith("benchmarks.checks.replays.")
                 top = name.partition(".")[0]
                 assert own or top in sys.stdlib_module_names | ALLOWED, f"{path.name}: {name}"
             assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path.name}: relative"

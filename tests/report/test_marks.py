@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("bokeh", reason="the extra report is not installed")
 
+from benchmarks.checks.browser import Browser, Page, needs_browser
+from benchmarks.checks.browser import browser as started
 from morph_opt.report.api import report
-from tests.browser import Browser, Page, needs_browser
-from tests.browser import browser as started
 from tests.runs.views.worlds import moved
 
 pytestmark = [pytest.mark.browser, needs_browser]

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.checks.robustness import faults
+from benchmarks.checks.robustness.faults import tallied
+from benchmarks.checks.robustness.liars import ANSWERS, BEST, LIMITS, MODELS, false_words, lied_to
 from morph_opt.solvers.outcome import Status
 from morph_opt.solvers.registry import installed, make_solver
-from tests.robustness.faults import tallied
-from tests.robustness.liars import ANSWERS, BEST, LIMITS, MODELS, false_words, lied_to
 from tests.waiting import PATIENCE_S
 
 
@@ -21,7 +22,7 @@ def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path
     words = "--only naive, srtf|--kills 1|--writes 8|--others 1|--without-solvers"
     command = [word for option in words.split("|") for word in option.split(" ", 1)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.robustness.faults", *command, "--out", str(tmp_path)],
+        [sys.executable, "-m", faults.__name__, *command, "--out", str(tmp_path)],
         cwd=project_root,
         capture_output=True,
         text=True,

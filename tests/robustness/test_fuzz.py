@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.checks.robustness.fuzz import Campaign, bad_line, judged
+from benchmarks.checks.robustness.readers import READERS, Reader
 from morph_opt.domain import InputError
-from tests.robustness.fuzz import Campaign, bad_line, judged
-from tests.robustness.readers import READERS, Reader
 
 FILES = 30
 """Per reader; `make fuzz` tries thousands."""
@@ -66,7 +66,7 @@ def test_every_reader_is_registered() -> None:
     """A module that opens files is behind a reader of the campaign, or says why it need not be."""
     root = Path(__file__).resolve().parents[2]
     covered = {r.read.__module__ for r in READERS} | {"morph_opt.perf.cli"}
-    here = Path(__file__).parent
+    here = root / "benchmarks" / "checks" / "robustness"
     text = "".join((here / name).read_text("utf-8") for name in ("readers.py", "live.py"))
     missing = []
     for path in sorted((root / "morph_opt").rglob("*.py")):

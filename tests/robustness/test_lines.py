@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.checks.robustness.fuzz import Tally
+from benchmarks.checks.robustness.lines import BASES, campaign, inside, try_line, watching
 from morph_opt.commandline import LineParser
 from tests.known import KNOWN
-from tests.robustness.fuzz import Tally
-from tests.robustness.lines import BASES, campaign, inside, try_line, watching
 
 LINES = 60
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.mutants import (
+from benchmarks.checks.robustness.mutants import (
     ROOT,
     Copy,
     Mutant,
@@ -18,7 +18,9 @@ from tests.robustness.mutants import (
     left_out,
     write_report,
 )
-from tests.robustness.report import mutants
+from benchmarks.checks.robustness.report import mutants
+
+MUTANTS = "benchmarks.checks.robustness.mutants"
 
 
 def test_a_copy_lacks_run_folders_and_no_package() -> None:
@@ -29,7 +31,7 @@ def test_a_copy_lacks_run_folders_and_no_package() -> None:
 def test_tests_that_fail_without_a_mutant_judge_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.robustness.mutants.shutil.copytree", lambda *a, **k: None)
+    monkeypatch.setattr(f"{MUTANTS}.shutil.copytree", lambda *a, **k: None)
     copy = Copy(tmp_path)
     outcomes = {("good",): "survived", ("broken",): "killed"}
     monkeypatch.setattr(copy, "passes", lambda tests: outcomes[tests])
@@ -41,7 +43,7 @@ def test_tests_that_fail_without_a_mutant_judge_none(
 def test_what_the_clock_ends_is_unjudged_and_what_runs_on_is_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.robustness.mutants.shutil.copytree", lambda *a, **k: None)
+    monkeypatch.setattr(f"{MUTANTS}.shutil.copytree", lambda *a, **k: None)
     copy = Copy(tmp_path)
     copy.root.mkdir()
     (copy.root / "test_it.py").write_text(
@@ -76,8 +78,8 @@ def test_what_survived_is_found_by_its_line_and_judged_again(
     mutant = Mutant("f.py", 9, "op", *lines, "survived")
     assert found_again(mutant, source) == "def f(x):\n    return (         -x     )\n"
     assert found_again(mutant, "pass\n") is None
-    monkeypatch.setattr("tests.robustness.mutants.shutil.copytree", lambda *a, **k: None)
-    monkeypatch.setattr("tests.robustness.mutants.ROOT", tmp_path)
+    monkeypatch.setattr(f"{MUTANTS}.shutil.copytree", lambda *a, **k: None)
+    monkeypatch.setattr(f"{MUTANTS}.ROOT", tmp_path)
     monkeypatch.setattr(Copy, "judge", lambda *a: "killed")
     (tmp_path / "f.py").write_text(source)
     write_report(tmp_path, [mutant, replace(mutant, before="x + 1"), replace(mutant, file="g.py")])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.checks.robustness.readers import READERS, Reader
 from morph_opt.domain import InputError
-from tests.robustness.readers import READERS, Reader
 
 READ = {
     *("rules TOML", "cluster TOML", "snapshot JSON", "speeds JSON"),

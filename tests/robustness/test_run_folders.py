@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.robustness import documents
-from tests.robustness.fuzz import bad_line, run_command
+from benchmarks.checks.robustness import documents
+from benchmarks.checks.robustness.fuzz import bad_line, run_command
 
 GROWING = "events.jsonl.partial", "rounds.csv.partial"
 FILES = st.sampled_from((*GROWING, *GROWING, "config.toml", "versions.json"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Browser, needs_browser
-from tests.browser import browser as started
+from benchmarks.checks.browser import Browser, needs_browser
+from benchmarks.checks.browser import browser as started
 
 
 class Shown(HTMLParser):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.checks.robustness import documents as good
 from morph_opt.domain import InputError
 from morph_opt.traces import easyscale, load_trace
 from morph_opt.traces.registry import absolute_spec, home_cluster, known_traces
 from morph_opt.traces.twins.easyscale import easyscale_twin
-from tests.robustness import documents as good
 
 
 def folder(at: Path, trace: str | None = None, times: str | None = None) -> Path:

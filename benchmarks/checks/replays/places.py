@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tests.replay_check.documents import Job, Node, Speeds
-from tests.replay_check.lives import Parts
+from benchmarks.checks.replays.documents import Job, Node, Speeds
+from benchmarks.checks.replays.lives import Parts
 
 SLACK = 1e-9
 NODE, NVLINK, LEAF, POD = "node", "nvlink", "leaf", "pod"

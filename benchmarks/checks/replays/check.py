@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.replay_check.bounds import wrong_bounds
-from tests.replay_check.documents import Job, Run
-from tests.replay_check.figures import ratios, wanted_figures
-from tests.replay_check.lives import Life, lives_of
-from tests.replay_check.places import Places
-from tests.replay_check.promises import broken_by_round
-from tests.replay_check.rules import broken_rules, close
-from tests.replay_check.table import shared_columns, wanted_row
+from benchmarks.checks.replays.bounds import wrong_bounds
+from benchmarks.checks.replays.documents import Job, Run
+from benchmarks.checks.replays.figures import ratios, wanted_figures
+from benchmarks.checks.replays.lives import Life, lives_of
+from benchmarks.checks.replays.places import Places
+from benchmarks.checks.replays.promises import broken_by_round
+from benchmarks.checks.replays.rules import broken_rules, close
+from benchmarks.checks.replays.table import shared_columns, wanted_row
 
 BY_RELATION = {
     "wall_s": "at least the wall times of all rounds",
@@ -23,7 +23,7 @@ BY_RELATION = {
     "skipped_jobs": "a number not below 0",
     "trace_kind": "a word",
     "trace_notice": "a line, or null",
-    "avg_jct_lower_bound_s": "see tests/replay_check/bounds.py",
+    "avg_jct_lower_bound_s": "see benchmarks/checks/replays/bounds.py",
     "avg_jct_lower_bound_by": "the same",
     "makespan_lower_bound_s": "the same",
     "makespan_lower_bound_by": "the same",

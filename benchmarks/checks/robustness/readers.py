@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from benchmarks.checks.robustness import documents as good
+from benchmarks.checks.robustness import live, schedulers
 from benchmarks.instances import library, solution
 from benchmarks.instances.certificates import read_certificate
 from benchmarks.instances.fleets import read_fleet_certificate
@@ -37,8 +39,6 @@ from morph_opt.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
-from tests.robustness import documents as good
-from tests.robustness import live, schedulers
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
 
 Command = tuple[str, tuple[str, ...]]
@@ -56,7 +56,7 @@ class Reader:
     file
         Name of the file.
     kind
-        How it is mutated, see `tests.robustness.mutate.mutated`.
+        How it is mutated, see `benchmarks.checks.robustness.mutate.mutated`.
     seeds
         Good contents.
     read

@@ -1,4 +1,4 @@
-"""``python -m tests.robustness.lines``: random options on every command.
+"""``python -m benchmarks.checks.robustness.lines``: random options on every command.
 
 A line may end with status 0 or 1, or be refused in one short line with status 2. An option whose
 value is outside its range or choices must be refused, and one that is accepted must be looked at:
@@ -21,14 +21,21 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+from benchmarks.checks.robustness import documents as good
+from benchmarks.checks.robustness import schedulers
+from benchmarks.checks.robustness.fuzz import (
+    REPORT,
+    Finding,
+    Tally,
+    judged,
+    refused_rightly,
+    summary,
+)
+from benchmarks.checks.robustness.fuzz import write_table as write_rows
+from benchmarks.checks.robustness.mutate import WORDS
+from benchmarks.checks.robustness.readers import emptied
 from morph_opt.commandline import LineParser, OptionFacts, described
 from tests.known import parser_of
-from tests.robustness import documents as good
-from tests.robustness import schedulers
-from tests.robustness.fuzz import REPORT, Finding, Tally, judged, refused_rightly, summary
-from tests.robustness.fuzz import write_table as write_rows
-from tests.robustness.mutate import WORDS
-from tests.robustness.readers import emptied
 
 BASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "replay": (

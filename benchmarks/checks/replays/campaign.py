@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.replay_check.cases import FILES, Case
-from tests.replay_check.check import Verdict, check
+from benchmarks.checks.replays.cases import FILES, Case
+from benchmarks.checks.replays.check import Verdict, check
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def prepare(root: Path) -> None:

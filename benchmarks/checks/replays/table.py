@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.replay_check.documents import Job, Run
-from tests.replay_check.lives import Life, Parts
+from benchmarks.checks.replays.documents import Job, Run
+from benchmarks.checks.replays.lives import Life, Parts
 
 Cell = str | float | int | None
 

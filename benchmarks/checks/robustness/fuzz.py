@@ -1,4 +1,6 @@
-"""``python -m tests.robustness.fuzz``: mutate every file format, and report what readers do.
+"""Mutate every file format, and report what its readers do.
+
+    python -m benchmarks.checks.robustness.fuzz
 
 A reader may return or raise `InputError` with one short printable line; a command may end with
 status 0, 1 or 2 and, if 2, with one such line on stderr. Everything else is a finding, and so is
@@ -29,10 +31,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
+from benchmarks.checks.robustness.mutate import mutated
+from benchmarks.checks.robustness.readers import READERS, Reader, emptied, filled
 from morph_opt.domain import InputError
 from tests.known import MAIN
-from tests.robustness.mutate import mutated
-from tests.robustness.readers import READERS, Reader, emptied, filled
 
 SLOW_S = 5.0
 """Processor time, which does not go on while others have the processor."""
@@ -40,7 +42,7 @@ LONGEST_LINE = 1200
 MEMORY_BYTES = 6 * 2**30
 USED_ONE_IN = 10
 """One in so many accepted files is handed to the command as well."""
-REPORT = Path(__file__).resolve().parents[2] / "reports" / "robustness"
+REPORT = Path(__file__).resolve().parents[3] / "reports" / "robustness"
 
 
 @dataclass(slots=True)

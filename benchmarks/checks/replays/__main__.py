@@ -1,4 +1,4 @@
-"""``python -m tests.replay_check``: make varied replays, read each, corrupt some and read again."""
+"""``python -m benchmarks.checks.replays``: read varied replays, and corrupted copies of some."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.replay_check.campaign import read_all, verdict_of
-from tests.replay_check.cases import CASES, CORRUPTED
-from tests.replay_check.corruptions import EVENTS, corrupted, every_edit
+from benchmarks.checks.replays.campaign import read_all, verdict_of
+from benchmarks.checks.replays.cases import CASES, CORRUPTED
+from benchmarks.checks.replays.corruptions import EVENTS, corrupted, every_edit
 
 
 def main() -> int:

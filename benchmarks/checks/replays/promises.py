@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.replay_check.documents import Job, Run
-from tests.replay_check.lives import Life
-from tests.replay_check.places import Places
+from benchmarks.checks.replays.documents import Job, Run
+from benchmarks.checks.replays.lives import Life
+from benchmarks.checks.replays.places import Places
 
 
 def broken_by_round(run: Run, jobs: dict[str, Job], places: Places) -> list[tuple[int, float]]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.replay_check.check import BY_RELATION
-from tests.replay_check.documents import Event
+from benchmarks.checks.replays.check import BY_RELATION
+from benchmarks.checks.replays.documents import Event
 
 Edit = Callable[[Path], bool]
 """Changes a folder; False where it has nothing to change."""

@@ -1,4 +1,6 @@
-"""``python -m tests.robustness.mutants``: change the code a little, and see whether a test fails.
+"""Change the code a little, and see whether a test fails.
+
+    python -m benchmarks.checks.robustness.mutants
 
 Mutants come from cosmic-ray (``make mutants`` installs it aside); a seeded sample of them is
 applied, one at a time, to a copy of the project, and the tests of the room run against it. What
@@ -25,7 +27,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 REPORT = ROOT / "reports" / "robustness"
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 LONGER = 5.0

@@ -1,4 +1,6 @@
-"""``python -m tests.robustness.faults``: kill, fill the disk, lie, turn the clock, write twice.
+"""Kill a replay, fill its disk, let its solver lie, turn its clock, write its folder twice.
+
+    python -m benchmarks.checks.robustness.faults
 
 Whatever happens to a replay, it is resumed and must end with the bytes of the run that nothing
 happened to. Runs are forked from this process, so that an instant costs no start-up; the kills are
@@ -27,9 +29,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.checks.robustness.fuzz import REPORT, bad_line
+from benchmarks.checks.robustness.liars import LIES, lied_to
 from morph_opt.replay.cli import main as replay_main
-from tests.robustness.fuzz import REPORT, bad_line
-from tests.robustness.liars import LIES, lied_to
 
 SAME = "events.jsonl", "jobs.csv", "config.toml"
 SOLVERS = {"highspy", "ortools", "pyscipopt", "pulp", "cvxpy"}
@@ -178,9 +180,12 @@ class Case:
         return self._parent / f"{self.name.replace(', ', '-').replace(' ', '-')}-{self._number}"
 
     def _import_what_it_needs(self) -> None:
-        """Import here what the run imports on its way: each child would do it anew, for longer
-        than it runs. What solves nothing is run here, too, and children find it remembered; other
-        runs are not, so that no thread of a solver is forked."""
+        """Import here what the run imports on its way.
+
+        Each child would do it anew, for longer than it runs. What solves nothing is run here, too,
+        and children find it remembered; other runs are not, so that no thread of a solver is
+        forked.
+        """
         names = self._parent / "modules.txt"
 
         def told_at_the_end() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tests.replay_check.documents import Event, Run
-from tests.replay_check.lives import Life, Parts, Segment, parts_of
-from tests.replay_check.places import Places
+from benchmarks.checks.replays.documents import Event, Run
+from benchmarks.checks.replays.lives import Life, Parts, Segment, parts_of
+from benchmarks.checks.replays.places import Places
 
 REL = 1e-7
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.replay_check.documents import Event, Run
+from benchmarks.checks.replays.documents import Event, Run
 
 Parts = tuple[tuple[int, tuple[int, ...]], ...]
 """Node number and its GPU indices."""

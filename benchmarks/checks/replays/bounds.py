@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tests.replay_check.documents import Job, Run
-from tests.replay_check.places import Places
+from benchmarks.checks.replays.documents import Job, Run
+from benchmarks.checks.replays.places import Places
 
 SLACK = 1e-6
 KEYS = ("avg_jct", "makespan", "weighted_avg_jct")

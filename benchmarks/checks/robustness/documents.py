@@ -120,7 +120,7 @@ def samples() -> Documents:
 
 @cache
 def clusters() -> Documents:
-    folder = Path(__file__).resolve().parents[2] / "instances" / "clusters"
+    folder = Path(__file__).resolve().parents[3] / "instances" / "clusters"
     shipped = [path.read_bytes() for path in sorted(folder.glob("*.toml"))]
     return [cluster_to_toml(default_cluster()).encode(), *shipped]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.replay_check.documents import Job, Run
-from tests.replay_check.lives import Life
-from tests.replay_check.places import Places
-from tests.replay_check.promises import promise_figures
-from tests.replay_check.rules import over_capacity
-from tests.replay_check.table import slo
+from benchmarks.checks.replays.documents import Job, Run
+from benchmarks.checks.replays.lives import Life
+from benchmarks.checks.replays.places import Places
+from benchmarks.checks.replays.promises import promise_figures
+from benchmarks.checks.replays.rules import over_capacity
+from benchmarks.checks.replays.table import slo
 
 HOUR_S = 3600.0
 

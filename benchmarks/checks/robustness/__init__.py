@@ -1,0 +1,1 @@
+"""Mutated files, random option lines, kills, full disks, lying solvers and mutants of the code."""
