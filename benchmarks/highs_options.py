@@ -25,6 +25,7 @@ from formulations.linear_model import LinearModel
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.decision import ranked
+from morph_opt.decision.params import DEFAULTS, LadderParams
 from morph_opt.domain import default_cluster
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
@@ -65,9 +66,11 @@ def collect(trace: str, objective: str, every: int) -> list[LinearModel]:
     models: list[LinearModel] = []
     direct = ranked.solve_priced
 
-    def noting(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
+    def noting(
+        solver: Solver, built: RoundModel, limits: Limits, params: LadderParams = DEFAULTS
+    ) -> Outcome:
         models.append(built.model)
-        return direct(solver, built, limits)
+        return direct(solver, built, limits, params)
 
     ranked.solve_priced = noting
     try:

@@ -25,6 +25,7 @@ from pathlib import Path
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.decision.candidates.pairs import PairBuilder
+from morph_opt.decision.params import PairParams
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import SEEDS, JobState, RoundState
@@ -151,7 +152,7 @@ def offers() -> Iterator[OfferRow]:
         found: list[tuple[int, int, float, float]] = []
         for partners in OFFERS:
             began = time.perf_counter()
-            many = partial(PairBuilder, partners=partners, most_fresh=10**9)
+            many = partial(PairBuilder, params=PairParams(partners=partners, fresh=10**9))
             goal = OBJECTIVES_BY_NAME[name]()
             posed = RoundPoser(truth, goal, packing=truth, pairs=many).pose(state)
             solved = RoundSolver(solver, limits).ranked(posed.problem, posed.levels)

@@ -18,7 +18,8 @@ from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from formulations.check_bound import BoundError, check_bound
 from formulations.prices import Prices
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.ladder import COMPACT, Ladder
+from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.params import DEFAULTS
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.documents import Fields, read_json
@@ -140,7 +141,9 @@ def state_of(one: Seeded) -> RoundState:
 
 def poser_of(state: RoundState, objective: str) -> RoundPoser:
     """Poses rounds as prices are asked of them: options of jobs that are alike, once."""
-    return RoundPoser(speeds_of(state.cluster), OBJECTIVES[objective](), compact_from=COMPACT)
+    return RoundPoser(
+        speeds_of(state.cluster), OBJECTIVES[objective](), compact_from=DEFAULTS.compact_from
+    )
 
 
 def read_certificate(path: Path) -> Certificate:

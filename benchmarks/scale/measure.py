@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.instances.scaled import first_round, round_after, speeds_of
 from benchmarks.scale.peers import Decoupled, Pop, Priced
-from morph_opt.decision.ladder import COMPACT, Ladder
+from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import RoundMethod
+from morph_opt.decision.params import DEFAULTS
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip
@@ -92,7 +93,10 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
     """
     state = first_round(one.gpus, one.types, one.leaves, kind=one.nodes)
     speeds, make = speeds_of(state.cluster), OBJECTIVES[one.objective]
-    compact, whole = RoundPoser(speeds, make(), compact_from=COMPACT), RoundPoser(speeds, make())
+    compact, whole = (
+        RoundPoser(speeds, make(), compact_from=DEFAULTS.compact_from),
+        RoundPoser(speeds, make()),
+    )
     peers = tuple(peers)
     # Configurations are enumerated once per cluster.
     for poser in (compact, whole) if peers else (compact,):

@@ -1,20 +1,45 @@
-"""The ladder: tables first, exact where it pays; it stops at the first step within the gap.
+"""Ladder: tables first, then prices, parts of the round, the exact round, until the gap is reached.
 
 =============  =====================================================================================
 step           what it does
 =============  =====================================================================================
-``knapsack``   the round as a knapsack over GPUs: its bound, its choice on nodes, or branch and
-               bound by its tables; where these are too large it is left out
-``prices``     a bound by prices, a choice rounded from their cuts, nodes for it
-``slots``      the same with a price for every size of slot on nodes, where shapes make the gap;
-               rounds that left shapes out for their size are posed whole for it
-``residual``   the jobs that lose most, or whose choice is close, and some nodes as an exact round,
-               the others as decided; again, and larger, while that helps
-``exact``      the exact round without the options that the bound shows to be in no better decision
+``knapsack``   solve the round as a knapsack over GPUs: its bound, its choice on nodes, or branch
+               and bound by its tables; left out if the tables are too large
+``prices``     prove a bound by prices, round a choice from their cuts, find nodes for it
+``slots``      the same with a price per size of slot on nodes, if shapes make the gap; rounds that
+               left shapes out for their size are posed whole for it
+``residual``   decide the jobs that lose most, or whose choice is close, anew on some nodes, as an
+               exact round, the others unchanged; again, and larger, while that helps
+``exact``      solve the exact round without the options that the bound shows to be in no better
+               decision
 =============  =====================================================================================
 
-docs/formulations/knapsack.md and prices.md have the mathematics. Deterministic but for the time
-limit, which ends the ladder between two steps.
+A level ends in one of the following ways. A bound that was proven before always stays; the table
+states which endings may add one.
+
+====================================  ================  ===========================================
+situation (`_Climb._level`)           ending            may the ending prove?
+====================================  ================  ===========================================
+tables or prices find no decision     infeasible        yes: every relaxation that is infeasible
+                                                        proves that the round is
+gap reached                           at once           it has
+``returns``: a start may cost less    exact, all        yes: every option is in the model. Prices
+on the job's own nodes                options           may not follow: they know no nodes, on
+                                                        which such an option's value depends
+tables, small, not compact, value     exact, options    yes: theorem 4 of knapsack.md, options out
+>= ``left_out``                       in reach          of reach are in no better decision
+value < ``left_out``                  prices            not by the options in reach: items that the
+                                                        core left out may be in a better decision
+compact                               prices, residual  no exact model may: options that the round
+                                      rounds            leaves out are not in it. Tables and prices
+                                                        may, as their bounds cover those options
+all others                            prices .. exact   yes: the exact round has all options that
+                                                        lose at most bound - value at prices
+residual round                        continue          never: it holds the other jobs as they are
+====================================  ================  ===========================================
+
+docs/formulations/knapsack.md and prices.md have the mathematics. `LadderParams` has the numbers.
+Deterministic but for the time limit, which ends the ladder between two steps.
 """
 
 from __future__ import annotations
@@ -38,9 +63,10 @@ from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import SubRound, residual_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
-from morph_opt.decision.pose import PosedRound, may_be_whole
+from morph_opt.decision.params import DEFAULTS, LadderParams
+from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.spread import WIDE, floor_of, unsure
+from morph_opt.decision.spread import floor_of, unsure
 from morph_opt.decision.steps.exact import Inside
 from morph_opt.decision.steps.freed import (
     branches_of,
@@ -59,37 +85,21 @@ from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 if TYPE_CHECKING:
     from morph_opt.solvers.small_lp import SmallLp
 
-TABLES = 8_000_000
-"""Additions of a round's knapsack tables at most: some ten milliseconds."""
-
-COMPACT = 100_000
-"""Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
-
-SHAPES = 0.01
-"""Gap from which on slots are priced: less is due to single jobs, not to shapes."""
-
-SMALL = 2_000
-"""Candidates below which the exact round, without what prices rule out, costs less than those."""
-
-LARGEST_EXACT, EXACT_NODES, AGAIN = 8_000, 1_000, 2
-"""Columns up to which the exact round is tried; its branch-and-bound nodes at most; and by what
-part it is smaller where it is tried again."""
-
-RANK_GAP = 1e-6
-"""Gap that is asked of goals before the last."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Prices, residual rounds, and the exact round over what these leave.
+    """Round method that climbs from tables over prices and residual rounds to the exact round.
 
     Parameters
     ----------
     solver
         Adapter for the exact parts.
+    params
+        Sizes and counts of the steps.
     """
 
     solver: Solver
+    params: LadderParams = DEFAULTS
 
     @property
     def name(self) -> str:
@@ -97,16 +107,17 @@ class Ladder:
         return "ladder"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`. Rounds with pairs are solved exactly."""
+        """Solve a round, one with pairs exactly; see `morph_opt.decision.method.RoundMethod`."""
         if posed.problem.shared.count:
-            return ExactMip(self.solver).solve(posed, limits)
+            return ExactMip(self.solver, params=self.params).solve(posed, limits)
         began = time.perf_counter()
         found = self._climbed(posed, limits, None)
         left = limits.time_s - (time.perf_counter() - began)
         wide = posed.view.compact and found.outcome.gap > limits.gap and left > 0.0
-        if not (wide and may_be_whole(posed.problem, found.outcome.gap > SHAPES)):
+        shaped = found.outcome.gap > self.params.shaped_gap
+        if not (wide and self.params.may_be_whole(posed.problem.candidates.count, shaped)):
             return found
-        # Shapes that were left out may close the gap, and only with them something is proven.
+        # Shapes that were left out may close the gap, and only with them is a proof possible.
         whole = posed.whole()
         known = None
         if found.selection is not None and not posed.problem.jobs.guaranteed.any():
@@ -116,12 +127,13 @@ class Ladder:
         return replace(again, posed=whole) if better else found
 
     def _climbed(self, posed: PosedRound, limits: Limits, known: Selection | None) -> Solved:
-        """The round as it is posed; ``known`` is a decision that is there already."""
+        """Solve the round as it is posed, starting from decision ``known`` if there is one."""
         problem, compact = posed.problem, posed.view.compact
 
         def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:
             again = known is not None
-            return _Climb(self.solver, limits, compact, again).ranked(under, levels, known)
+            climb = _Climb(self.solver, self.params, limits, compact, again)
+            return climb.ranked(under, levels, known)
 
         if not problem.jobs.guaranteed.any():
             return climbed(problem, posed.levels)
@@ -133,41 +145,121 @@ class Ladder:
         return replace(ranked, promised=False if impossible else None)
 
 
-class _Climb:
-    """One round, level after level."""
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Level that is climbed.
 
-    def __init__(self, solver: Solver, limits: Limits, compact: bool, again: bool) -> None:
-        self._solver = solver
-        self._compact = compact
-        # Posed whole, with a decision by prices.
-        self._again = again
-        # Where shapes make the gap, parts of rounds are worth finding nodes for.
-        self._thorough = False
-        self._limits = limits
+    Parameters
+    ----------
+    problem, level
+        Round, with the floors of earlier levels as rows, and its goal.
+    gap
+        Gap asked for.
+    state
+        Incumbent and bound; changes while the level is climbed.
+    """
+
+    problem: RoundProblem
+    level: Level
+    gap: float
+    state: Known
+
+    @property
+    def reached(self) -> bool:
+        """Whether the incumbent is within the gap of the bound."""
+        return relative_gap(self.state.value, self.state.bound) <= self.gap
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Properties of a priced round that decide which steps follow; see `_Climb._by_prices`.
+
+    Parameters
+    ----------
+    large
+        Whether slots and residual rounds cost less than the exact round.
+    short
+        Whether nodes run out of threads, memory or another side resource. Choices by GPUs alone are
+        then far from any decision. False for small rounds.
+    compact
+        Whether configurations were left out for the round's size, so that no exact model proves.
+    """
+
+    large: bool
+    short: bool
+    compact: bool
+
+    @property
+    def slots(self) -> bool:
+        """Whether slots may be priced: not of small rounds, nor where shapes were left out."""
+        return self.large and not self.compact
+
+
+@dataclass(frozen=True, slots=True)
+class _Guide:
+    """Prices as a guide to better decisions.
+
+    Parameters
+    ----------
+    surplus, reduced
+        Surplus of each job and reduced value of each option at the prices of the bound, shapes (J,)
+        and (O,).
+    keeping
+        Surplus of each job if jobs that stay pay what their leaving would free, shape (J,).
+    """
+
+    surplus: Floats
+    reduced: Floats
+    keeping: Floats
+
+
+class _Climb:
+    """Climb of one round, level after level.
+
+    Parameters
+    ----------
+    compact
+        Whether the round was posed without configurations that no prices choose.
+    again
+        Whether a compact round is posed whole now, with a decision by prices at hand.
+    """
+
+    def __init__(
+        self, solver: Solver, params: LadderParams, limits: Limits, compact: bool, again: bool
+    ) -> None:
+        self._solver, self._params, self._limits = solver, params, limits
+        self._compact, self._again = compact, again
         self._began_s = time.perf_counter()
         self._times = StepTimes()
+        # Rows and columns of the exact model solved last.
         self._size = (0, 0)
+        # Columns of the exact round tried last: the next one has to be smaller by a factor.
         self._tried = np.iinfo(np.int64).max
+        # Whether shapes make the gap, so that parts of rounds are worth a search for nodes.
+        self._thorough = False
         self._floors: list[tuple[Level, float]] = []
 
     def _left_s(self) -> float:
+        """Return the seconds left."""
         return self._limits.time_s - (time.perf_counter() - self._began_s)
 
     def ranked(
         self, problem: RoundProblem, levels: tuple[Level, ...], best: Selection | None = None
     ) -> Solved:
-        """Maximise the levels in order, each within what was reached for those before it."""
+        """Maximise the levels in order, each subject to what was reached for those before it."""
         outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
             last = rank == len(levels) - 1
-            gap = self._limits.gap if last else min(RANK_GAP, self._limits.gap)
-            state = self._level(problem, level, gap, best)
+            gap = self._limits.gap if last else min(self._params.rank_gap, self._limits.gap)
+            state = Known(best, -np.inf if best is None else best.value(level))
+            self._level(_Level(problem, level, gap, state))
             outcomes.append(state.outcome(gap))
             if state.selection is None:
                 break
             best = state.selection
             if not last:
-                floor = floor_of(problem, level, state.value, state.bound)
+                sure = self._params.tolerances
+                floor = floor_of(problem, level, state.value, state.bound, sure)
                 self._floors.append(floor)
                 problem = with_floor(problem, rank, *floor)
         return Solved(
@@ -182,61 +274,86 @@ class _Climb:
             state.bound_by,
         )
 
-    def _level(
-        self, problem: RoundProblem, level: Level, gap: float, known: Selection | None
-    ) -> Known:
-        """Climb until a decision of one level is within the gap."""
-        state = Known(known, -np.inf if known is None else known.value(level))
-        tables = self._by_tables(problem, level, state, gap)
-        if state.bound == -np.inf or self._done(state, gap):
-            return state
-        # Prices know no nodes, on which the price of a start may depend.
+    def _level(self, at: _Level) -> None:
+        """Climb until a decision of one level is within the gap; see the table of the module.
+
+        Tables come first, as their bound is free of nodes and their choice mostly has some. Which
+        step follows depends on what may still prove, so the order of the conditions matters.
+        """
+        problem, state = at.problem, at.state
+        tables = self._by_tables(at)
+        if state.bound == -np.inf or self._done(at):
+            return
         if problem.returns.count:
-            self._exact(problem, level, state, None, gap)
+            # Prices know no nodes, on which the price of such a start depends.
+            self._exact(at, None)
         elif (
             tables is not None
+            # What the tables' core left out is worth no more than `left_out`.
             and state.value >= tables.items.left_out
-            and problem.candidates.count < SMALL
+            and problem.candidates.count < self._params.small
             and not self._compact
         ):
             kept = tables.items.option[tables.in_reach(state.value)]
             kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
-            self._exact(problem, level, state, kept, gap)
+            self._exact(at, kept)
         else:
-            self._by_prices(problem, level, state, gap)
-        return state
+            self._by_prices(at)
 
-    def _by_tables(
-        self, problem: RoundProblem, level: Level, state: Known, gap: float
-    ) -> Tables | None:
-        """The round as a knapsack; its tables, unless they are too large."""
+    def _by_tables(self, at: _Level) -> Tables | None:
+        """Solve the round as a knapsack; return its tables, None if they are too large."""
         began = time.perf_counter()
-        tables = tables_of(problem, level, self._floors, TABLES, gap)
+        state, core = at.state, self._params.core
+        tables = tables_of(at.problem, at.level, self._floors, at.gap, params=core)
         if tables is not None:
-            self._decided(problem, level, state, tables)
-            if state.value < tables.items.left_out and not self._done(state, gap):
-                # What has nodes and is better may lose more than the core does.
+            self._decided(at, tables)
+            if state.value < tables.items.left_out and not self._done(at):
+                # A decision with nodes may need items that lose more than those of the core.
                 least = state.value
-                tables = tables_of(problem, level, self._floors, TABLES, gap, least)
+                tables = tables_of(at.problem, at.level, self._floors, at.gap, least, core)
                 if tables is not None:
-                    self._decided(problem, level, state, tables)
+                    self._decided(at, tables)
         self._times.solve_ms += 1e3 * (time.perf_counter() - began)
         return tables
 
-    def _decided(self, problem: RoundProblem, level: Level, state: Known, tables: Tables) -> None:
-        """The best decision by tables, and what nothing exceeds."""
+    def _decided(self, at: _Level, tables: Tables) -> None:
+        """Search for the best decision by tables; take it and its bound."""
+        problem, level, state = at.problem, at.level, at.state
         limits = self._part_limits(0.0)
-        found = decided_by_tables(problem, level, tables, state.selection, self._solver, limits)
+        known = state.selection
+        found = decided_by_tables(problem, level, tables, known, self._solver, limits, self._params)
         state.selection, state.value = found.selection, found.value
-        # That no choice of what was kept has nodes says nothing of shapes left out.
+        # That no choice of the options at hand has nodes proves nothing about shapes left out.
         bound = max(found.bound, tables.bound) if self._compact else found.bound
         state.bounded(bound, "knapsack")
 
-    def _by_prices(self, problem: RoundProblem, level: Level, state: Known, gap: float) -> None:
-        """From prices on."""
+    def _by_prices(self, at: _Level) -> None:
+        """Climb from prices on.
+
+        The order, by `Situation`; after each step the level ends if its gap is reached::
+
+            prices: a bound ----------------------------- infeasible -> end
+              |   short and compact, few candidates ------------------> end: to be posed whole
+              |   short and slots allowed: exact round over all candidates, then slots
+              v
+            nodes for the choice by prices (unless a decision by them is at hand, or by slots)
+              |   gap above `shaped_gap`: shapes make it
+              |     compact, not too many candidates -----------------> end: to be posed whole
+              |     slots allowed, not short: slots -------- infeasible -> end
+              v
+            large: residual rounds
+              v
+            exact round
+
+        The exact round over all candidates precedes slots where side resources are short: there may
+        be many slots but few groups of equal candidates. Whether the gap is wide is known only
+        after the choice by prices has nodes, so slots come after it, except where side resources
+        are short, as that choice would hardly have any.
+        """
         from morph_opt.solvers.small_lp import SmallLp
 
         began = time.perf_counter()
+        params, problem, level, state = self._params, at.problem, at.level, at.state
         relaxation = Relaxation(problem, level)
         lp = SmallLp()
         # Compact rounds left out shapes with smaller network shares (`decision.candidates`).
@@ -250,55 +367,47 @@ class _Climb:
         self._times.build_ms += 1e3 * (time.perf_counter() - began)
         if bound == -np.inf:
             return
-        large = problem.candidates.count >= SMALL
-        # Where nodes run out of threads or memory, choices by GPUs alone are far from any decision.
+        candidates = problem.candidates.count
+        large = candidates >= params.small
         short = large and bool(relaxation.shared.short.any())
-        if short and self._compact and may_be_whole(problem, False):
-            return  # to be posed whole
-        by_slots = large and not self._compact
-        if short and by_slots:
-            # Slots may be many; candidates are not, where most jobs are alike.
-            anything = Inside(problem, level, np.zeros(problem.jobs.count), level.value)
-            self._last(problem, level, state, anything, LARGEST_EXACT, gap)
-            if state.bound == -np.inf or self._done(state, gap):
+        here = Situation(large, short, self._compact)
+        if here.short and here.compact and params.may_be_whole(candidates, False):
+            return
+        slots = None
+        if here.short and here.slots:
+            self._last(at, self._inside(at, np.zeros(problem.jobs.count), level.value))
+            if state.bound == -np.inf or self._done(at):
                 return
-        slots = self._slots(problem, level, state, chosen, lp, gap) if short and by_slots else None
+            slots = self._slots(at, chosen, lp)
         rounding = Rounding(relaxation, chosen, lp)
         if not self._again and slots is None:
             priced = time.perf_counter()
             state.better(problem, level, decided_by_prices(problem, rounding))
             self._times.place_ms += 1e3 * (time.perf_counter() - priced)
-        wide = relative_gap(state.value, state.bound) > SHAPES
-        if wide and self._compact and may_be_whole(problem, True):
-            return  # to be posed whole
-        if by_slots and wide and not short and not self._done(state, gap):
-            slots = self._slots(problem, level, state, chosen, lp, gap)
+        wide = relative_gap(state.value, state.bound) > params.shaped_gap
+        if wide and here.compact and params.may_be_whole(candidates, True):
+            return
+        if wide and here.slots and not here.short and not self._done(at):
+            slots = self._slots(at, chosen, lp)
         if state.bound == -np.inf:
             return
         surplus = chosen.evaluation.surplus
-        surplus, reduced, guide = slots or (surplus, rounding.reduced, surplus)
-        inside = Inside(problem, level, surplus, reduced)
-        if large:
-            self._parts(problem, level, state, relaxation, guide, reduced, gap, inside)
-        if not self._done(state, gap):
-            self._last(problem, level, state, inside, LARGEST_EXACT, gap)
+        guide = slots or _Guide(surplus, rounding.reduced, surplus)
+        inside = self._inside(at, guide.surplus, guide.reduced)
+        if here.large:
+            self._parts(at, relaxation, guide, inside)
+        if not self._done(at):
+            self._last(at, inside)
 
-    def _slots(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: Known,
-        chosen: Chosen,
-        lp: SmallLp,
-        gap: float,
-    ) -> tuple[Floats, Floats, Floats] | None:
-        """Prices of slots as a guide and as a bound; None where they are too many.
+    def _inside(self, at: _Level, surplus: Floats, reduced: Floats) -> Inside:
+        """Return which candidates a better decision may contain, at prices."""
+        return Inside(at.problem, at.level, surplus, reduced, self._params.columns_per_hold)
 
-        Surplus and reduced values of what the bound proves, and the surplus where jobs that run on
-        pay what their leaving gives back, which tells which are to be decided anew.
-        """
+    def _slots(self, at: _Level, chosen: Chosen, lp: SmallLp) -> _Guide | None:
+        """Price slots: take their bound and their choice, return their guide; None if too many."""
+        problem, level, state = at.problem, at.level, at.state
         began = time.perf_counter()
-        priced = slots_priced(problem, level, chosen, lp, gap)
+        priced = slots_priced(problem, level, chosen, lp, at.gap, self._params.slots)
         if priced is None:
             return None
         slots, found = priced
@@ -314,89 +423,80 @@ class _Climb:
         if state.better(problem, level, decided_by_prices(problem, rounding)):
             state.step = "slots"
         reduced = rounding.reduced
-        return found.evaluation.surplus, reduced, surplus_at(slots, reduced)
+        return _Guide(found.evaluation.surplus, reduced, surplus_at(slots, reduced))
 
-    def _parts(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: Known,
-        relaxation: Relaxation,
-        surplus: Floats,
-        reduced: Floats,
-        gap: float,
-        inside: Inside,
-    ) -> None:
-        """Residual rounds, other jobs each time, and the exact one where it is no larger."""
-        if self._done(state, gap):
+    def _parts(self, at: _Level, relaxation: Relaxation, guide: _Guide, inside: Inside) -> None:
+        """Solve residual rounds of other jobs each time, and the exact one once it is no larger."""
+        if self._done(at):
             return
-        # What is left for the round that is posed whole is not worth more than the first ones.
-        to_come = self._compact and may_be_whole(problem, False)
-        turns = Turns(problem.nodes.count, self._thorough, not to_come)
+        problem, state = at.problem, at.state
+        # If the round will be posed whole, larger residual rounds are left to that one.
+        to_come = self._compact and self._params.may_be_whole(problem.candidates.count, False)
+        turns = Turns(problem.nodes.count, self._thorough, not to_come, self._params.sub)
+        surplus, reduced = guide.keeping, guide.reduced
         loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         tried = np.zeros(problem.jobs.count, dtype=bool)
-        while state.selection is not None and not (turns.ended or self._done(state, gap)):
+        while state.selection is not None and not (turns.ended or self._done(at)):
             most, whole = turns.most, turns.count % 2 == 0
-            large = most_offered(most[0])
-            if turns.fresh and self._last(problem, level, state, inside, large, gap):
+            large = most_offered(most[0], self._params.sub)
+            if turns.fresh and self._last(at, inside, large):
                 continue
             best = state.selection
             freed = freed_for(problem, best, relaxation, surplus, reduced, whole, most, tried)
             before, missing = state.value, state.bound - state.value
-            solved = self._residual(problem, level, state, freed, (loss, inside.alike), gap)
+            solved = self._residual(at, freed, (loss, inside.alike))
             tried |= freed[0]
             if turns.after(int(freed[1].sum()), state.value - before, missing, solved):
                 tried[:] = False
 
-    def _last(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: Known,
-        inside: Inside,
-        most: int,
-        gap: float,
-    ) -> bool:
-        """The exact round, where it has so many columns at most; whether it was tried."""
-        # What an exact model of some candidates proves says nothing of those that are left out.
+    def _last(self, at: _Level, inside: Inside, most: int | None = None) -> bool:
+        """Solve the exact round if it has at most ``most`` columns; return whether it was solved.
+
+        None: at most `LadderParams.exact_columns`.
+        """
+        # An exact model of some candidates proves nothing about those that were left out.
         if self._compact:
             return False
+        state, params = at.state, self._params
         slack = state.bound - state.value if state.selection is not None else np.inf
+        # Rounding errors of sums at prices are far below 1e-12 of the bound.
         kept, size = inside.within(slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
-        if size > min(most, self._tried // AGAIN):
+        # A round that was tried ended on its limits: it is tried again only if it became smaller.
+        largest = params.exact_columns if most is None else most
+        if size > min(largest, self._tried // params.exact_shrinks):
             return False
         self._tried = size
-        self._exact(problem, level, state, kept, gap, EXACT_NODES)
+        self._exact(at, kept, params.exact_branches)
         return True
 
-    def _done(self, state: Known, gap: float) -> bool:
-        return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0
+    def _done(self, at: _Level) -> bool:
+        """Return whether the level ends: its gap is reached, or no time is left."""
+        return at.reached or self._left_s() <= 0.0
 
-    def _residual(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: Known,
-        freed: tuple[Bools, Bools],
-        offer: tuple[Floats, Ints],
-        gap: float,
-    ) -> bool:
-        """An exact round of some jobs on some nodes; whether it had a decision.
+    def _residual(self, at: _Level, freed: tuple[Bools, Bools], offer: tuple[Floats, Ints]) -> bool:
+        """Solve the exact round of some jobs on some nodes; return whether it had a decision.
 
-        Candidates are offered by what they lose, and by numbers of those that are alike.
+        Parameters
+        ----------
+        freed
+            Jobs and nodes, shapes (J,) and (N,).
+        offer
+            Loss and group number of each candidate, by which candidates are offered; shape (K,).
         """
+        problem, level, state = at.problem, at.level, at.state
         assert state.selection is not None
         free, on = freed
         if not free.any():
             return False
+        sub = self._params.sub
         missing = state.bound - state.value
-        offered = offered_of(problem, state.selection, free, missing, *offer)
+        offered = offered_of(problem, state.selection, free, missing, *offer, sub)
         part = residual_round(problem, level, state.selection, free, on, offered)
-        # In units of the whole round: the part's own value is a small share of it.
+        # The gap is one of the whole round, of whose value the part's own is a small share.
         here = worth_of(level, state.selection, part.jobs)
-        asked = max(gap * abs(state.value), missing)
-        close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
-        limits = self._part_limits(close, branches_of(part.problem))
+        asked = max(at.gap * abs(state.value), missing)
+        close = min(sub.gap_most, sub.gap_share * asked / max(abs(here), 1e-300))
+        limits = self._part_limits(close, branches_of(part.problem, self._params))
         solved = self._solved(part, limits, thorough=self._thorough, tight=True)
         if solved.selection is None:
             return False
@@ -404,19 +504,15 @@ class _Climb:
             state.step = "residual"
         return True
 
-    def _exact(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: Known,
-        kept: Ints | None,
-        gap: float,
-        nodes: int | None = None,
-    ) -> None:
-        """The exact round over the candidates that may be in a better decision; None: over all."""
+    def _exact(self, at: _Level, kept: Ints | None, nodes: int | None = None) -> None:
+        """Solve the exact round over candidates ``kept``, None for all; take decision and bound.
+
+        ``kept`` must contain every candidate of a better decision, or the bound is false.
+        """
+        problem, level, state = at.problem, at.level, at.state
         part = with_candidates(problem, level, kept)
-        tight = problem.candidates.count >= SMALL
-        solved = self._solved(part, self._part_limits(gap, nodes), thorough=True, tight=tight)
+        tight = problem.candidates.count >= self._params.small
+        solved = self._solved(part, self._part_limits(at.gap, nodes), thorough=True, tight=tight)
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
@@ -425,13 +521,14 @@ class _Climb:
         if solved.selection is not None:
             state.better(problem, level, part.merged(solved.selection, solved.selection))
         proven = -np.inf if outcome.status is Status.INFEASIBLE else outcome.bound
-        # A solver is sure of its bound to a share of its largest cost, which is no more than this.
+        # A solver's bound holds to a share of its largest cost, which is no more than `size`.
+        sure = self._params.tolerances
         largest = float(np.abs(part.level.value).max(initial=0.0))
-        size = min(largest, WIDE * max(abs(proven), abs(state.value)))
-        state.bounded(max(proven + unsure(problem, size), state.value), "solver")
+        size = min(largest, sure.wide * max(abs(proven), abs(state.value)))
+        state.bounded(max(proven + unsure(problem, size, sure), state.value), "solver")
 
     def _part_limits(self, gap: float, nodes: int | None = None) -> Limits:
-        """What is left of the limits; with so many nodes at most, where the solver counts them."""
+        """Return the limits that are left, with at most ``nodes`` if the solver counts them."""
         limits = replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
         if nodes is None or not self._solver.capabilities.node_limit:
             return limits
@@ -439,8 +536,10 @@ class _Climb:
         return replace(limits, nodes=min(nodes, asked))
 
     def _solved(self, part: SubRound, limits: Limits, *, thorough: bool, tight: bool) -> Solved:
-        """The exact answer for a part of the round; its time counts."""
-        rounds = RoundSolver(self._solver, limits, thorough=thorough, tight=tight)
+        """Solve a part of the round exactly; add its time and note its size."""
+        rounds = RoundSolver(
+            self._solver, limits, thorough=thorough, tight=tight, params=self._params
+        )
         solved = rounds.ranked(part.problem, (part.level,))
         self._times.build_ms += rounds.clock.build_ms
         self._times.solve_ms += rounds.clock.solve_ms

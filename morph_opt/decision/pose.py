@@ -26,15 +26,6 @@ from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.perf.speed import PairSpeeds, SpeedModel
 
-LARGEST_WHOLE, LARGEST_SHAPED = 200_000, 1_000_000
-"""Candidates of a compact round up to which it is posed whole, with some five times as many; the
-second where shapes make its gap, which the whole round alone can close."""
-
-
-def may_be_whole(problem: RoundProblem, shaped: bool) -> bool:
-    """Whether a compact round may be posed whole: the largest have neither time nor memory."""
-    return problem.candidates.count <= (LARGEST_SHAPED if shaped else LARGEST_WHOLE)
-
 
 @dataclass(frozen=True, slots=True)
 class PosedRound:

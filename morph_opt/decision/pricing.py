@@ -1,12 +1,12 @@
-"""Large rounds: price with the relaxation, solve the MILP over what the prices leave.
+"""Price large rounds with the relaxation, then solve the MILP over what the prices leave.
 
 Let y be the duals of the linear relaxation, z its optimum and d = c - A'y the reduced costs (at
 most 0 for columns at their lower bound 0 in a maximisation). A solution that uses column i is
 worth at most z + d[i]. So the candidates with the best reduced costs are where good solutions
 are; the MILP over these alone gives a feasible solution of the round, and z stays a valid bound
 for all of them. Where the two are within the gap asked for, the restriction has proven itself;
-otherwise the MILP is solved without what can be in no better solution, the columns with z + d[i]
-below the value that was found, from that solution where the solver takes one.
+otherwise the MILP is solved without columns that no better solution uses (z + d[i] below the value
+found), starting from that solution if the solver takes one.
 """
 
 from __future__ import annotations
@@ -20,47 +20,46 @@ from formulations.alike import counted
 from formulations.arrays import Ints
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
-from morph_opt.decision.spread import SURE
+from morph_opt.decision.params import DEFAULTS, LadderParams
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
-LARGE = 4_000
-"""Candidates from which on pricing pays; ``benchmarks/rounds/cli.py`` measures it."""
 
-ALIKE = 2_000
-"""Candidates from which on jobs that are alike are counted; smaller rounds are solved as posed."""
-
-KEPT_PER_JOB = 6
-"""Candidates that stand in the restricted MILP, on average per job."""
-
-LEAST_KEPT = 2_000
-"""Candidates that stand in the restricted MILP at least."""
-
-
-def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
-    """Solve a round's model; small ones directly, large ones with jobs counted that are alike."""
+def solve_priced(
+    solver: Solver, built: RoundModel, limits: Limits, params: LadderParams = DEFAULTS
+) -> Outcome:
+    """Solve a round's model: small ones directly, large ones with equal jobs counted together."""
     model, starts, jobs = built.model, built.layout.starts, built.layout.jobs
-    if starts.size < ALIKE:
+    if starts.size < params.pricing.counted_from:
         return solver.solve(model, limits)
     began = time.perf_counter()
     fewer = counted(built)
     if fewer is None:
-        return _priced(solver, model, starts, jobs, limits)
+        return _priced(solver, model, starts, jobs, limits, params)
     spent_s = time.perf_counter() - began
-    outcome = _priced(solver, fewer.model, fewer.starts, jobs, _less(limits, spent_s=spent_s))
+    less = _less(limits, spent_s=spent_s)
+    outcome = _priced(solver, fewer.model, fewer.starts, jobs, less, params)
     x = None if outcome.x is None else fewer.expanded(outcome.x)
     return replace(outcome, x=x, row_duals=None, build_s=outcome.build_s + spent_s)
 
 
-def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limits) -> Outcome:
-    """Solve a model with columns ``x`` of starts; small ones directly."""
-    if x.size < LARGE or not solver.capabilities.lp_duals:
+def _priced(
+    solver: Solver,
+    model: LinearModel,
+    x: Ints,
+    jobs: int,
+    limits: Limits,
+    params: LadderParams,
+) -> Outcome:
+    """Solve a model whose starts are columns ``x``: small ones directly, large ones priced."""
+    pricing = params.pricing
+    if x.size < pricing.priced_from or not solver.capabilities.lp_duals:
         return solver.solve(model, limits)
     relaxed = solver.solve(model.relaxed(), limits)
     if relaxed.status is not Status.OPTIMAL or relaxed.row_duals is None:
         return solver.solve(model, _less(limits, relaxed))
     reduced = model.cost - model.matrix().T @ relaxed.row_duals
-    kept = min(x.size, max(LEAST_KEPT, KEPT_PER_JOB * jobs))
+    kept = min(x.size, max(pricing.kept_least, pricing.kept_per_job * jobs))
     worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
     small = solver.solve(_without(model, x[reduced[x] < worst]), _less(limits, relaxed))
     if small.x is None:
@@ -72,7 +71,7 @@ def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limi
         )
         return _timed(proven, relaxed)
     start = small.x if solver.capabilities.mip_start else None
-    least = small.objective - relaxed.bound - SURE * model.scale
+    least = small.objective - relaxed.bound - params.tolerances.sure * model.scale
     fewer = _without(model, x[reduced[x] < least])
     whole = solver.solve(fewer, _less(limits, relaxed, small), start)
     if whole.x is not None and whole.objective >= small.objective:
@@ -90,20 +89,20 @@ def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limi
 
 
 def _without(model: LinearModel, columns: Ints) -> LinearModel:
-    """The model with some columns fixed at 0."""
+    """Return the model with some columns fixed at 0."""
     upper = model.column_upper.copy()
     upper[columns] = 0.0
     return replace(model, column_upper=upper)
 
 
 def _less(limits: Limits, *spent: Outcome, spent_s: float = 0.0) -> Limits:
-    """The limits with the time already spent taken off."""
+    """Return the limits less the time already spent."""
     used = spent_s + sum(outcome.build_s + outcome.solve_s for outcome in spent)
     return replace(limits, time_s=max(0.1, limits.time_s - used))
 
 
 def _timed(outcome: Outcome, *others: Outcome) -> Outcome:
-    """The outcome with the times of the other solves."""
+    """Return the outcome with the times of the other solves added."""
     return replace(
         outcome,
         build_s=outcome.build_s + sum(other.build_s for other in others),

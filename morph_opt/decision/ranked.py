@@ -1,4 +1,7 @@
-"""Solve a round's problem: ranked levels, cuts until the choice can be placed, exact placement."""
+"""Solve a round with exact MIPs: ranked levels, cuts until the choice has nodes, exact placement.
+
+`RoundSolver._placed` has the loop and its invariant. `CutParams` ends it.
+"""
 
 from __future__ import annotations
 
@@ -24,33 +27,13 @@ from formulations.round.decode import (
 )
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
+from morph_opt.decision.params import DEFAULTS, LadderParams
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced
 from morph_opt.decision.spread import narrowed, unsure, widened
 from morph_opt.domain import InputError
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
-
-CUT_LIMIT, CUT_COLUMNS = 40, 30_000
-"""Choices that are cut off before the round is solved with its nodes named, and columns of all the
-models that are solved for that, at most: with thousands of columns each takes a second, and one
-choice without nodes follows the other."""
-
-FEW_CUTS = 3
-"""Choices that are cut off where no proof is asked for, and in models however large."""
-
-PROOF_LIMIT, PROOF_COLUMNS = 30, 10_000
-"""Placement questions that are answered to strengthen one cut, and their columns, at most.
-
-In rounds of hundreds of jobs on nodes that are all but full no few of them are impossible by
-themselves, and each question takes a quarter of a second.
-"""
-
-PLACED_COLUMNS = 30_000
-"""Columns of a placement question up to which a solver is asked: larger ones have no end."""
-
-NAMED_LIMIT = 200_000
-"""Parts of candidates times nodes up to which naming the nodes is worth trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +46,41 @@ class ExactMip:
         Adapter.
     formulation
         One of `RoundSolver.FORMULATIONS`.
+    params
+        Sizes of models and numbers of cuts.
     """
 
     solver: Solver
     formulation: str = "node_pattern"
+    params: LadderParams = DEFAULTS
 
     @property
     def name(self) -> str:
-        """The formulation's."""
+        """Name of the formulation."""
         return self.formulation
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`."""
-        rounds = RoundSolver(self.solver, limits, self.formulation)
+        """Solve a round; see `morph_opt.decision.method.RoundMethod`."""
+        rounds = RoundSolver(self.solver, limits, self.formulation, params=self.params)
         return rounds.guaranteed(posed.problem, posed.levels, posed.fallback_levels)
 
 
 def whole_model(
     posed: PosedRound, method: ExactMip, limits: Limits
 ) -> tuple[LinearModel, float, str]:
-    """The round as one MIP, as it is handed to a solver last.
+    """Return the round as one MIP: the last model that a solver is given.
 
-    Rows hold guarantees and earlier goals at their optima, and cut off what was found to have no
-    places; so the round is solved for it, within the limits.
+    The round is solved within the limits first, as rows hold promises and earlier goals at their
+    optima, and cut off choices without nodes.
 
     Returns
     -------
     LinearModel
-        Its largest coefficient of the objective is 1.
+        The model, its largest objective coefficient being 1.
     float
-        What a unit of that is of the goal.
+        Value of the goal per unit of that objective.
     str
-        The goal's name.
+        Name of the goal.
 
     Raises
     ------
@@ -111,7 +97,7 @@ def whole_model(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """One level solved: the decision if there is one, and the model with its cuts."""
+    """Decision of one level, None if there is none, and the model with its cuts."""
 
     selection: Selection | None
     outcome: Outcome
@@ -119,21 +105,23 @@ class _Placed:
 
 
 class RoundSolver:
-    """Solves one `RoundProblem` under ranked levels.
+    """Solver of one `RoundProblem` under ranked levels.
 
     Parameters
     ----------
     solver
         Adapter.
     limits
-        Of each solve; the time is shared by all solves of the round.
+        Limits of each solve; all solves of the round share the time.
     formulation
         ``"node_pattern"`` or ``"node_assignment"``.
     thorough
-        Whether choices that cannot be placed are cut off by proof and time and again; without, the
-        round is given up soon: for parts of rounds whose answer nothing hangs on.
+        If False, stop after `CutParams.few_cuts` cuts; used for residual rounds, whose answer
+        proves nothing about the round.
     tight
-        Whether ``node_pattern`` has rows ``beside``, which pay where much runs.
+        Whether ``node_pattern`` has rows ``beside``, which pay where many jobs run.
+    params
+        Sizes of models and numbers of cuts.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
@@ -145,12 +133,14 @@ class RoundSolver:
         formulation: str = "node_pattern",
         thorough: bool = True,
         tight: bool = False,
+        params: LadderParams = DEFAULTS,
     ) -> None:
         self._tight = tight
         self._thorough = thorough
         self._solver = solver
         self._limits = limits
         self._formulation = formulation
+        self._params, self._most = params, params.cuts
         self.clock = StepTimes()
         # Columns of all placement questions so far.
         self._asked = 0
@@ -158,22 +148,25 @@ class RoundSolver:
     def ranked(
         self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
     ) -> Solved:
-        """Maximise the levels in order, each within the optima of those before it."""
+        """Maximise the levels in order, each subject to the optima of those before it."""
         built = posed = base or self.build(problem, levels[0])
         best: Selection | None = None
         outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
             built = replace(built, model=built.model.with_objective(built.layout.cost(level)))
             last = rank == len(levels) - 1
-            found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
+            found = self._placed(
+                problem, built, self._params.rank_gap if not last else self._limits.gap
+            )
             outcomes.append(found.outcome)
-            # Asked what it forbids, the last model is to have the reason among its rows.
+            # An explanation asks the last model why it forbids an option: the reason must be a row.
             built = _with_limits_of(found.built, posed) if last else found.built
             if found.selection is None:
                 break
             best = found.selection
             if not last:
-                built = _at_least(built, level, rank, best.value(level))
+                slack = self._params.tolerances.floor
+                built = _at_least(built, level, rank, best.value(level), slack)
         return Solved(
             best,
             tuple(outcomes),
@@ -192,7 +185,7 @@ class RoundSolver:
         fallback: tuple[Level, ...],
         base: RoundModel | None = None,
     ) -> Solved:
-        """The levels under guarantees as hard rows, or, where impossible, ``fallback``."""
+        """Maximise the levels under promises as rows, or ``fallback`` if that is impossible."""
         if not problem.jobs.guaranteed.any():
             return self.ranked(problem, levels, base)
         base = base or self.build(problem, levels[0])
@@ -203,7 +196,7 @@ class RoundSolver:
         return replace(ranked, promised=False)
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
-        """The round's model in the chosen formulation."""
+        """Build the round's model in the chosen formulation."""
         began = time.perf_counter()
         built = self._built(problem, level)
         self.clock.build_ms += 1e3 * (time.perf_counter() - began)
@@ -214,26 +207,30 @@ class RoundSolver:
             try:
                 return node_pattern.build(problem, level, self._tight)
             except TooManyPatternsError:
-                # Nodes that can be cut in so many ways are better named than counted.
+                # Naming nodes is smaller than counting the many ways in which they can be cut.
                 pass
         return node_assignment.build(problem, level)
 
     def _time_s(self) -> float:
-        """What is left of the round's time; every solve gets a tenth of it at least."""
+        """Return the time left to the round; every solve gets a tenth of its limit at least."""
         spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms + self.clock.place_ms)
         return max(0.1 * self._limits.time_s, self._limits.time_s - spent)
 
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> _Placed:
-        """Solve until the choice can be placed; choices that cannot are cut off."""
-        # Invariant: `unproven` is an upper bound on all that was cut off and not shown to be
-        # impossible; every bound that leaves here is the larger of it and the solver's.
+        """Solve a level until its choice has nodes; cut off choices that have none."""
+        # Invariant: `unproven` is an upper bound on all choices that were cut off and not shown to
+        # be impossible; every bound returned is the larger of it and the solver's.
+        # Termination: each pass adds one of finitely many cuts, at most `CutParams.cuts` of choices
+        # or halves the largest cost (`narrowed`).
         serial = sum(block.family == "not_again" for block in built.model.row_blocks)
         unproven = float("-inf")
         known: _Placed | None = None
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                outcome = widened(outcome, unsure(problem, built.model.scale), gap)
+                outcome = widened(
+                    outcome, unsure(problem, built.model.scale, self._params.tolerances), gap
+                )
                 none = _Placed(None, _with_unproven(outcome, unproven, gap), built)
                 return _better(known, none, gap)
             began = time.perf_counter()
@@ -241,7 +238,7 @@ class RoundSolver:
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
                 outcome = _with_unproven(outcome, unproven, gap)
-                less, outcome = narrowed(problem, built, outcome, gap)
+                less, outcome = narrowed(problem, built, outcome, gap, self._params.tolerances)
                 known = _better(known, _Placed(selection, outcome, built), gap)
                 if less is None:
                     return known
@@ -249,8 +246,8 @@ class RoundSolver:
                 continue
             assert outcome.x is not None
             cut = cut_distinct(problem, built, outcome.x)
-            if cut is None and serial >= (_most_cuts(built) if self._thorough else FEW_CUTS):
-                cut = _with_named_nodes(problem, built) if self._thorough else None
+            if cut is None and serial >= self._most_cuts(built):
+                cut = self._with_named_nodes(problem, built) if self._thorough else None
                 if cut is None:
                     none = _Placed(None, _given_up(outcome, unproven), built)
                     return _better(known, none, gap)
@@ -267,22 +264,22 @@ class RoundSolver:
             built = cut
 
     def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
-        """A small part of an impossible choice that is impossible by itself: a stronger cut.
+        """Return a small part of an impossible choice that is impossible by itself: a stronger cut.
 
-        Jobs are taken out, stays first, as long as what is left is proven to be impossible:
-        half of them at a time, then a quarter, down to single ones (Zeller, Hildebrandt 2002), so
-        that hundreds of jobs become few in few questions. Packing shows quickly that most are
-        needed.
+        Remove jobs, stays first, as long as the rest is proven to be impossible: half of them at a
+        time, then a quarter, down to single ones (Zeller, Hildebrandt 2002), so that hundreds of
+        jobs become few in few questions. Packing quickly finds nodes for most of these rests.
         """
         in_place = np.isin(choice, problem.options.stays)
         jobs = np.concatenate([np.flatnonzero(in_place), np.flatnonzero(~in_place & (choice >= 0))])
-        part, proofs, columns = choice, 0 if self._thorough else PROOF_LIMIT, self._asked
+        part, columns, most = choice, self._asked, self._most
+        proofs = 0 if self._thorough else most.proofs
         size = jobs.size
         while size > 1:
             size = -(-size // 2)
             jobs = jobs[part[jobs] != NONE]
             for first in range(0, jobs.size, size):
-                if proofs >= PROOF_LIMIT or self._asked - columns >= PROOF_COLUMNS:
+                if proofs >= most.proofs or self._asked - columns >= most.proof_columns:
                     return part
                 fewer = without_jobs(part, jobs[first : first + size])
                 if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
@@ -297,7 +294,7 @@ class RoundSolver:
         cost, scale = built.model.cost, built.model.scale
         limits = replace(self._limits, gap=gap, time_s=self._time_s())
         scaled = replace(built, model=built.model.with_objective(cost / scale))
-        outcome = solve_priced(self._solver, scaled, limits)
+        outcome = solve_priced(self._solver, scaled, limits, self._params)
         self.clock.build_ms += 1e3 * outcome.build_s
         self.clock.solve_ms += 1e3 * (outcome.solve_s + outcome.check_s)
         return replace(outcome, objective=outcome.objective * scale, bound=outcome.bound * scale)
@@ -305,7 +302,7 @@ class RoundSolver:
     def _decode(
         self, problem: RoundProblem, built: RoundModel, outcome: Outcome
     ) -> tuple[Selection | None, bool]:
-        """The decision at an incumbent; without one, whether its choice is proven impossible."""
+        """Return the decision of an incumbent, or whether its choice is proven to have no nodes."""
         assert outcome.x is not None
         if built.distinct is None:
             return node_assignment.read_nodes(problem, built, outcome.x), False
@@ -319,10 +316,30 @@ class RoundSolver:
             return selection, False
         return self.exact_placement(problem, choice) if self._thorough else (None, False)
 
-    def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:
-        """Nodes for a choice by the reference formulation, or whether there are provably none.
+    def _most_cuts(self, built: RoundModel) -> int:
+        """Return how many choices are cut off in a model, at most."""
+        most = self._most
+        if not self._thorough:
+            return most.few_cuts
+        return min(most.cuts, max(most.few_cuts, most.cut_columns // built.model.columns))
 
-        Neither where the question is larger than `PLACED_COLUMNS`.
+    def _with_named_nodes(self, problem: RoundProblem, built: RoundModel) -> RoundModel | None:
+        """Return the same round with its nodes named; None if that is too large."""
+        parts = problem.options.starts.part_gpus.size
+        if parts * problem.nodes.count > self._most.named_parts:
+            return None
+        plain = Level("plain", "", np.zeros(problem.options.count))
+        named = node_assignment.build(problem, plain)
+        cost = np.zeros(named.model.columns)
+        cost[named.layout.x] = built.model.cost[built.layout.x]
+        named = replace(named, model=named.model.with_objective(cost))
+        return _with_limits_of(named, built).with_rows_of(built)
+
+    def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:
+        """Return nodes for a choice, by the reference formulation, or whether there are none.
+
+        (None, False) if that is not known: not within the time, or the question has more columns
+        than `CutParams.placed_columns`.
         """
         if not in_place_fits(problem, choice):
             return None, True
@@ -333,7 +350,7 @@ class RoundSolver:
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
         self._asked += built.model.columns
-        if built.model.columns > PLACED_COLUMNS:
+        if built.model.columns > self._most.placed_columns:
             return None, False
         limits = replace(self._limits, gap=0.0, time_s=self._time_s())
         outcome = self._solver.solve(built.model, limits)
@@ -346,44 +363,27 @@ class RoundSolver:
 
 
 def _with_limits_of(built: RoundModel, other: RoundModel) -> RoundModel:
-    """The model in which options have the limits that they have in another one of the round."""
+    """Return the model with the column limits that options have in another model of the round."""
     upper = built.model.column_upper.copy()
     upper[built.layout.x] = other.model.column_upper[other.layout.x]
     return replace(built, model=replace(built.model, column_upper=upper))
 
 
 def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
-    """What was found, or what was known before where that is worth more; the lesser bound."""
+    """Return the more valuable of two answers, with the tighter bound."""
     if known is None:
         return found
     bound = min(known.outcome.bound, found.outcome.bound)
     best = found
     if found.selection is None or found.outcome.objective < known.outcome.objective:
         best = replace(found, selection=known.selection, outcome=known.outcome)
-    # A model of what is left may end without an answer; it then says nothing of what was found.
+    # A model of the remaining options may end without an answer: the known one then remains.
     bound = max(bound, best.outcome.objective)
     return replace(best, outcome=widened(replace(best.outcome, bound=bound), 0.0, gap))
 
 
-def _most_cuts(built: RoundModel) -> int:
-    """Choices that are cut off in a model at most."""
-    return min(CUT_LIMIT, max(FEW_CUTS, CUT_COLUMNS // built.model.columns))
-
-
-def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
-    """The same round with its nodes named, or None where that is too large to be of use."""
-    if problem.options.starts.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
-        return None
-    plain = Level("plain", "", np.zeros(problem.options.count))
-    named = node_assignment.build(problem, plain)
-    cost = np.zeros(named.model.columns)
-    cost[named.layout.x] = built.model.cost[built.layout.x]
-    named = replace(named, model=named.model.with_objective(cost))
-    return _with_limits_of(named, built).with_rows_of(built)
-
-
 def _given_up(outcome: Outcome, unproven: float) -> Outcome:
-    """The end of a solve whose choices could not be placed, time and again."""
+    """Return the outcome of a solve that ends because its choices have no nodes."""
     return replace(
         outcome,
         status=Status.NO_SOLUTION,
@@ -397,10 +397,10 @@ def _given_up(outcome: Outcome, unproven: float) -> Outcome:
 
 
 def _with_unproven(outcome: Outcome, unproven: float, gap: float) -> Outcome:
-    """The outcome where choices were cut off that were not shown to be impossible.
+    """Return the outcome for a round of which choices were cut off without proof.
 
-    ``unproven`` bounds what these are worth (-inf: there are none); it stays in the bound, and the
-    rest being infeasible says nothing about the round.
+    ``unproven`` bounds the values of these (-inf if there are none) and therefore stays in the
+    bound; that no other choice is feasible proves nothing about the round.
     """
     if unproven == float("-inf"):
         return outcome
@@ -414,20 +414,20 @@ def _with_unproven(outcome: Outcome, unproven: float, gap: float) -> Outcome:
     return replace(outcome, status=status, bound=bound, gap=reached)
 
 
-def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:
-    """The model in which a level keeps its optimum (row ``rank[r]``)."""
+def _at_least(built: RoundModel, level: Level, rank: int, value: float, slack: float) -> RoundModel:
+    """Return the model with a row ``rank[r]`` that keeps a level at its optimum."""
     cost = np.where(built.model.column_upper > 0, built.layout.cost(level), 0.0)
     # In units of the largest coefficient: a solver's row tolerance is absolute, units are not.
     scale = float(np.abs(cost).max(initial=0.0)) or 1.0
     cost, value = cost / scale, value / scale
     columns = np.flatnonzero(cost)
-    slack = 1e-7 * max(1.0, abs(value))
+    slack *= max(1.0, abs(value))
     model = built.model.with_row("rank", [rank], columns, cost[columns], value - slack, np.inf)
     return replace(built, model=model)
 
 
 def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
-    """Rows ``guarantee[j]``: every guaranteed job runs at no less than the speed of its request."""
+    """Return the model with rows ``guarantee[j]``: guaranteed jobs run as fast as requested."""
     members, enough, model = problem.options.members, kept(problem), built.model
     for job in np.flatnonzero(problem.jobs.guaranteed).tolist():
         columns = built.layout.x[members.option[enough & (members.job == job)]]

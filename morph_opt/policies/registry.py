@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from morph_opt.decision.ladder import COMPACT, Ladder
+from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
@@ -92,7 +92,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
         promises=promises_for(options),
-        compact_from=COMPACT if isinstance(method, Ladder) else None,
+        compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
     )
     return MilpPolicy(poser, method, limits)

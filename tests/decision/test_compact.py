@@ -13,9 +13,9 @@ from formulations.mps import to_mps
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
-from morph_opt.decision import ladder, pose
 from morph_opt.decision.candidates.slices import compacted
 from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.params import CoreParams, LadderParams
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip, whole_model
@@ -80,20 +80,18 @@ def test_bounds_of_compact_rounds_hold_for_all_configurations(objective: str, le
             state = round_after(state, place(decided, solved.selection), seed)
 
 
-def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large() -> None:
     """Shapes make the gap on odd nodes; the largest rounds go on with what they have."""
     state = cold_round(30, 3, kind="odd")
     compact = posers(state, "throughput", OperatorRules())[0].pose(state)
     limits = replace(LIMITS, gap=1e-4)
-    monkeypatch.setattr(ladder, "TABLES", 0)  # tables would prove so small a round
-    monkeypatch.setattr(ladder, "SHAPES", -1.0)  # any gap is wide
-    again = Ladder(HighsSolver()).solve(compact, limits)
+    # Tables would prove so small a round, and any gap counts as wide.
+    params = LadderParams(shaped_gap=0.0, core=CoreParams(additions=0))
+    again = Ladder(HighsSolver(), params).solve(compact, limits)
     assert again.posed is not None
     check(again.posed.problem, again.selection)
-    monkeypatch.setattr(pose, "LARGEST_SHAPED", compact.problem.candidates.count - 1)
-    once = Ladder(HighsSolver()).solve(compact, limits)
+    params = replace(params, whole_shaped=compact.problem.candidates.count - 1)
+    once = Ladder(HighsSolver(), params).solve(compact, limits)
     assert once.posed is None
     check(compact.problem, once.selection)
     assert once.outcome.bound >= again.selection.value(again.posed.worth) * (1 - 1e-9)
@@ -109,16 +107,13 @@ def test_the_model_that_is_written_of_a_compact_round_leaves_nothing_out() -> No
     assert len(texts) == 1
 
 
-def test_larger_rounds_are_posed_whole_only_where_shapes_make_the_gap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_larger_rounds_are_posed_whole_only_where_shapes_make_the_gap() -> None:
     state = cold_round(30, 3, kind="odd")
     compact = posers(state, "throughput", OperatorRules())[0].pose(state)
-    monkeypatch.setattr(ladder, "TABLES", 0)
-    monkeypatch.setattr(pose, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
-    for gap, whole in ((-1.0, True), (np.inf, False)):
-        monkeypatch.setattr(ladder, "SHAPES", gap)
-        solved = Ladder(HighsSolver()).solve(compact, replace(LIMITS, gap=1e-6))
+    small = compact.problem.candidates.count - 1
+    for gap, whole in ((0.0, True), (np.inf, False)):
+        params = LadderParams(whole=small, shaped_gap=gap, core=CoreParams(additions=0))
+        solved = Ladder(HighsSolver(), params).solve(compact, replace(LIMITS, gap=1e-6))
         assert (solved.posed is not None) == whole
 
 
@@ -142,9 +137,7 @@ def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
                 assert len(set(kinds)) == small.gpus.size
 
 
-def test_what_is_best_of_a_compact_round_is_no_bound_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_best_of_a_compact_round_is_no_bound_of_all() -> None:
     """Two nodes of 8: 5 + 3 GPUs beside jobs of 3 and 5 fill both, and 4 + 4 is what was kept.
 
     The best of what was kept runs two of the three, and a bound that says so is false. Posed whole,
@@ -166,8 +159,7 @@ def test_what_is_best_of_a_compact_round_is_no_bound_of_all(
     assert solved.selection is not None
     check(solved.posed.problem, solved.selection)
     assert solved.selection.value(solved.posed.worth) == pytest.approx(best[1])
-    monkeypatch.setattr(ladder, "may_be_whole", lambda *_: False)
-    solved = Ladder(HighsSolver()).solve(posed[0], EXACT)
+    solved = Ladder(HighsSolver(), LadderParams(whole=0, whole_shaped=0)).solve(posed[0], EXACT)
     assert solved.posed is None
     assert solved.outcome.bound >= best[1] * (1.0 - 1e-9)
     assert solved.outcome.status is Status.FEASIBLE

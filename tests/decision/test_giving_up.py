@@ -16,6 +16,7 @@ from formulations.round.check import check
 from formulations.round.tables import NONE, Level, RoundProblem
 from morph_opt.decision import ranked
 from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.params import CutParams, LadderParams
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
@@ -47,17 +48,21 @@ def hard_cases(count: int) -> list[tuple[RoundProblem, Level]]:
     raise AssertionError("too few rounds need a cut")
 
 
-def test_without_proofs_it_ends_soon_and_says_nothing_false(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def cutting(cuts: CutParams) -> RoundSolver:
+    """Return the exact solver with other numbers of cuts."""
+    return RoundSolver(HighsSolver(), EXACT, params=LadderParams(cuts=cuts))
+
+
+def test_without_proofs_it_ends_soon_and_says_nothing_false() -> None:
     cases = hard_cases(6)
     best = [RoundSolver(HighsSolver(), EXACT).ranked(*_one(case)).selection for case in cases]
-    monkeypatch.setattr(ranked, "FEW_CUTS", 0)
-    monkeypatch.setattr(ranked, "_with_named_nodes", None)  # nobody asks for it
+    params = LadderParams(cuts=CutParams(few_cuts=0))
     for (problem, level), exact in zip(cases, best, strict=True):
-        solved = RoundSolver(HighsSolver(), EXACT, thorough=False).ranked(problem, (level,))
+        soon = RoundSolver(HighsSolver(), EXACT, thorough=False, params=params)
+        solved = soon.ranked(problem, (level,))
         assert exact is not None
         assert solved.selection is None
+        assert solved.model.distinct is not None, "no node is named"
         assert solved.outcome.status is Status.NO_SOLUTION
         assert solved.outcome.bound >= exact.value(level) * (1 - 1e-9)
 
@@ -66,12 +71,10 @@ def _one(case: tuple[RoundProblem, Level]) -> tuple[RoundProblem, tuple[Level, .
     return case[0], (case[1],)
 
 
-def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_enough_cuts_the_nodes_are_named() -> None:
     for problem, level in hard_cases(6):
         exact = RoundSolver(HighsSolver(), EXACT, "node_assignment").ranked(problem, (level,))
-        monkeypatch.setattr(ranked, "CUT_LIMIT", 0)
-        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
-        monkeypatch.undo()
+        solved = cutting(CutParams(cuts=0)).ranked(problem, (level,))
         assert solved.model.distinct is None
         assert solved.selection is not None
         assert exact.selection is not None
@@ -79,36 +82,27 @@ def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) 
         assert solved.selection.value(level) == pytest.approx(exact.selection.value(level))
 
 
-@pytest.mark.parametrize("limit", ["PROOF_COLUMNS", "CUT_COLUMNS"])
-def test_models_without_columns_to_spare_end_in_the_same_decision(
-    limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("limit", ["proof_columns", "cut_columns"])
+def test_models_without_columns_to_spare_end_in_the_same_decision(limit: str) -> None:
     """Cuts of whole choices are weaker, and fewer of them come before nodes are named."""
     for problem, level in hard_cases(6):
         known = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,)).selection
-        monkeypatch.setattr(ranked, limit, 0)
-        monkeypatch.setattr(ranked, "FEW_CUTS", 0)
-        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
-        monkeypatch.undo()
+        solved = cutting(CutParams(few_cuts=0, **{limit: 0})).ranked(problem, (level,))
         assert known is not None
         assert solved.selection is not None
-        assert (solved.model.distinct is None) == (limit == "CUT_COLUMNS")
+        assert (solved.model.distinct is None) == (limit == "cut_columns")
         assert solved.selection.value(level) == pytest.approx(known.value(level))
 
 
-def test_a_placement_question_that_is_too_large_proves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_placement_question_that_is_too_large_proves_nothing() -> None:
     problem = tiny([8] * 3, [Candidate(0, (8, 8)), Candidate(1, (8, 8))])
     choice = np.arange(2, dtype=np.int64)
     assert RoundSolver(HighsSolver(), EXACT).exact_placement(problem, choice) == (None, True)
-    monkeypatch.setattr(ranked, "PLACED_COLUMNS", 0)
-    assert RoundSolver(HighsSolver(), EXACT).exact_placement(problem, choice) == (None, False)
+    none = CutParams(placed_columns=0)
+    assert cutting(none).exact_placement(problem, choice) == (None, False)
     for case_ in hard_cases(6):
-        solved = RoundSolver(HighsSolver(), EXACT).ranked(*_one(case_))
-        monkeypatch.undo()
+        solved = cutting(none).ranked(*_one(case_))
         known = RoundSolver(HighsSolver(), EXACT).ranked(*_one(case_)).selection
-        monkeypatch.setattr(ranked, "PLACED_COLUMNS", 0)
         assert known is not None
         assert solved.outcome.bound >= known.value(case_[1]) * (1 - 1e-9)
 
@@ -124,15 +118,11 @@ def test_many_jobs_become_the_few_that_cannot_be_together() -> None:
     assert solver._asked < 62 * 18  # of a question about all of them, four at most
 
 
-def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound() -> None:
     problem, level = hard_cases(6)[0]
     exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
     assert exact.selection is not None
-    monkeypatch.setattr(ranked, "CUT_LIMIT", 0)
-    monkeypatch.setattr(ranked, "NAMED_LIMIT", 0)
-    solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+    solved = cutting(CutParams(cuts=0, named_parts=0)).ranked(problem, (level,))
     assert solved.selection is None
     assert solved.outcome.status is Status.NO_SOLUTION
     assert solved.outcome.bound >= exact.selection.value(level) - 1e-9

@@ -29,6 +29,7 @@ from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved
+from morph_opt.decision.params import DEFAULTS, CoreParams, LadderParams
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.decision.spread import floor_of
 from morph_opt.decision.steps import knapsack
@@ -63,8 +64,14 @@ SIZES = {
 LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
 
 
-def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
-    return Ladder(HighsSolver()).solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
+def climbed(
+    problem: RoundProblem,
+    *levels: Level,
+    limits: Limits = LIMITS,
+    params: LadderParams = DEFAULTS,
+) -> Solved:
+    ladder = Ladder(HighsSolver(), params)
+    return ladder.solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [*SIZES, "local SSD"])
@@ -144,9 +151,9 @@ def test_tables_far_too_large_need_no_items(monkeypatch: pytest.MonkeyPatch) -> 
     problem = tiny([8] * 4, [Candidate(job, (1,)) for job in range(20)])
     level = level_of(problem, [1.0] * 20, [0.0] * 20)
     most = least_additions(problem, 10**9) - 1
-    monkeypatch.setattr(knapsack, "MANY", 10)
     monkeypatch.setattr(knapsack, "find_items", None)
-    assert knapsack.tables_of(problem, level, [], most) is None
+    params = CoreParams(additions=most, estimated_from=10)
+    assert knapsack.tables_of(problem, level, [], params=params) is None
 
 
 def test_a_goal_that_ranks_higher_counts_where_this_one_is_indifferent() -> None:

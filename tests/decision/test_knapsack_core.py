@@ -13,6 +13,7 @@ from formulations.knapsack import Tables, find_items, losing, priced, rounded
 from formulations.round import decode
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
+from morph_opt.decision.params import CoreParams, LadderParams
 from morph_opt.decision.steps import knapsack
 from tests.decision.test_knapsack import LARGER, SIZES, climbed
 from tests.decision.worlds import unpromised
@@ -28,17 +29,17 @@ def drawn(kind: str, *seed: int) -> tuple[RoundProblem, Level]:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_cores_against_brute_force(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knapsack, "LARGE", 0)
+def test_cores_against_brute_force(kind: str) -> None:
+    always = CoreParams(additions=10**6, additions_whole=0)
     left_out = 0
     for seed in range(15):
         problem, level = drawn(kind, seed, 50)
         truth = oracle.best(problem, [level]).value(level)
-        tables = knapsack.tables_of(problem, level, [], 10**6)
+        tables = knapsack.tables_of(problem, level, [], params=always)
         if tables is not None and tables.items.core is not None:
             assert tables.bound >= truth - 1e-12 * abs(truth)
             left_out += find_items(problem, level).value.size - tables.items.value.size
-        solved = climbed(problem, level)
+        solved = climbed(problem, level, params=LadderParams(core=CoreParams(additions_whole=0)))
         assert solved.selection is not None
         check(problem, solved.selection)
         assert solved.selection.value(level) == pytest.approx(truth, rel=1e-9, abs=1e-12)
@@ -129,11 +130,8 @@ def test_plain_parts_are_packed_where_any_parts_would_be(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("seed", [20, 49, 123])
-def test_a_core_between_decides_where_the_proving_one_is_too_large(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_core_between_decides_where_the_proving_one_is_too_large(seed: int) -> None:
     """Two classes of 100 and 60 GPUs, 25 jobs of six sizes: tables of all take 2 million."""
-    monkeypatch.setattr(knapsack, "LARGE", 0)
     draw = np.random.default_rng((seed, 54))
     rows, worth = [], []
     for job in range(25):
@@ -144,7 +142,9 @@ def test_a_core_between_decides_where_the_proving_one_is_too_large(
                 worth.append(speed * gpus**grows)
     problem, level = tiny([100, 60], rows), Level("worth", "", np.asarray(worth))
     every = Tables(find_items(problem, level))
-    found = knapsack.tables_of(problem, level, [], 20_000, gap=1e-4)
+    found = knapsack.tables_of(
+        problem, level, [], gap=1e-4, params=CoreParams(additions=20_000, additions_whole=0)
+    )
     assert found is not None
     assert found.items.core is not None
     assert found.best <= every.best + every.rounding

@@ -18,10 +18,10 @@ from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision import ladder
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved
+from morph_opt.decision.params import CoreParams, LadderParams, SubRoundParams
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.steps import turns
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
@@ -54,16 +54,18 @@ SIZES = {
 LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
 
 
-@pytest.fixture(autouse=True)
-def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rounds here are small, and all steps from prices on are to be seen."""
-    monkeypatch.setattr(ladder, "TABLES", 0)
-    monkeypatch.setattr(ladder, "SMALL", 0)
-    monkeypatch.setattr(ladder, "SHAPES", 0.0)
+EVERY_STEP = LadderParams(small=0, shaped_gap=0.0, core=CoreParams(additions=0))
+"""The rounds here are small, and all steps from prices on are to be seen."""
 
 
-def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
-    return Ladder(HighsSolver()).solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
+def climbed(
+    problem: RoundProblem,
+    *levels: Level,
+    limits: Limits = LIMITS,
+    params: LadderParams = EVERY_STEP,
+) -> Solved:
+    ladder = Ladder(HighsSolver(), params)
+    return ladder.solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
 
 
 def kept_to(problem: RoundProblem, level: Level, solved: Solved, truth: float) -> None:
@@ -125,39 +127,33 @@ def test_rounds_with_pairs_are_solved_exactly() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residual_rounds_leave_the_others_alone(seed: int) -> None:
     """Few jobs and nodes at a time, no exact round: what comes is feasible, and no worse."""
-    monkeypatch.setattr(turns, "FREE_JOBS", 3)
-    monkeypatch.setattr(turns, "FREE_NODES", 4)
-    monkeypatch.setattr(ladder, "LARGEST_EXACT", 0)
+    few = replace(EVERY_STEP, exact_columns=0, sub=SubRoundParams(jobs=3, nodes=4))
     draw = np.random.default_rng((seed, 34))
     problem = unpromised(random_round(draw, LARGER))
     level = random_level(draw, problem)
     best = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).ranked(problem, (level,))
     assert best.selection is not None
-    with_residuals = climbed(problem, level)
+    with_residuals = climbed(problem, level, params=few)
     if with_residuals.selection is None:
         return  # must_run rows that no dealing met; nothing is claimed
     kept_to(problem, level, with_residuals, best.selection.value(level))
-    monkeypatch.setattr(turns, "FREE_JOBS", 0)
-    without = climbed(problem, level)
+    without = climbed(problem, level, params=replace(few, sub=SubRoundParams(jobs=0, nodes=4)))
     assert without.selection is not None
     assert with_residuals.selection.value(level) >= without.selection.value(level)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_small_rounds_go_from_prices_to_the_exact_round(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(ladder, "TABLES", 0)
+def test_small_rounds_go_from_prices_to_the_exact_round(seed: int) -> None:
+    params = LadderParams(core=CoreParams(additions=0))
     draw = np.random.default_rng((seed, 35))
     problem = unpromised(random_round(draw, LARGER))
     level = random_level(draw, problem)
-    assert problem.candidates.count < ladder.SMALL
+    assert problem.candidates.count < params.small
     best = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).ranked(problem, (level,))
     assert best.selection is not None
-    solved = climbed(problem, level)
+    solved = climbed(problem, level, params=params)
     kept_to(problem, level, solved, best.selection.value(level))
     assert solved.step in ("prices", "exact")
     assert solved.outcome.status is Status.OPTIMAL
@@ -179,11 +175,8 @@ COMPACTED = {
 
 
 @pytest.mark.parametrize("short", COMPACTED)
-def test_prices_of_what_compact_rounds_left_out_bound_nothing(
-    short: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_of_what_compact_rounds_left_out_bound_nothing(short: str) -> None:
     """Two jobs, each worth its GPUs, run at once if one takes a shape that the round has not."""
-    monkeypatch.setattr(ladder, "may_be_whole", lambda *_: False)
     gpus, kept, left_out, other = COMPACTED[short]
     compact, whole = (
         tiny([gpus, gpus], [one, other], side=(9.0, 9.0, 4.0)) for one in (kept, left_out)
@@ -192,7 +185,8 @@ def test_prices_of_what_compact_rounds_left_out_bound_nothing(
     truth = oracle.best(whole, [level]).value(level)
     assert oracle.best(compact, [level]).value(level) < truth
     posed = Posed(compact, (level,), compact=True)
-    solved = Ladder(HighsSolver()).solve(posed, LIMITS)  # type: ignore[arg-type]
+    never = replace(EVERY_STEP, whole=0, whole_shaped=0)
+    solved = Ladder(HighsSolver(), never).solve(posed, LIMITS)  # type: ignore[arg-type]
     assert solved.outcome.bound >= truth - 1e-9
     assert solved.outcome.status is Status.FEASIBLE
 
@@ -217,13 +211,12 @@ def test_a_climb_ends_by_counts_however_much_time_there_is(
     monkeypatch.setattr(ladder, "freed_for", noted)
     monkeypatch.setattr(RoundSolver, "ranked", counted)
     monkeypatch.setattr(ladder._Climb, "_done", lambda *_: False)
-    monkeypatch.setattr(turns, "MUCH", -1.0)
-    monkeypatch.setattr(ladder, "SHAPES", np.inf)
+    params = replace(EVERY_STEP, shaped_gap=np.inf, sub=SubRoundParams(much=0.0))
     draw = np.random.default_rng((seed, 36))
     problem = unpromised(random_round(draw, LARGER))
-    solved = climbed(problem, random_level(draw, problem))
+    solved = climbed(problem, random_level(draw, problem), params=params)
     assert solved.selection is not None
-    assert sum(freed[:-1]) <= turns.TURNS * problem.nodes.count
+    assert sum(freed[:-1]) <= params.sub.turns * problem.nodes.count
     assert None not in exact
     # Half as large each time, and a round has no more than so many candidates.
     assert len(exact) - len(freed) <= 1 + problem.candidates.count.bit_length()
@@ -249,7 +242,7 @@ def test_rounds_of_twins_one_after_the_other(gpus: int, types: int, leaves: int)
     limits = Limits(gap=1e-3, time_s=600.0)
     for at in range(3):
         posed = poser.pose(state)
-        solved = Ladder(HighsSolver()).solve(posed, limits)
+        solved = Ladder(HighsSolver(), EVERY_STEP).solve(posed, limits)
         assert solved.selection is not None
         check(posed.problem, solved.selection)
         assert solved.outcome.status is Status.OPTIMAL, at

@@ -16,6 +16,7 @@ from formulations.parameters import PatternParams
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision import pricing
+from morph_opt.decision.params import LadderParams, PricingParams
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
@@ -54,40 +55,35 @@ def built(seed: int) -> RoundModel:
     return node_pattern.build(*case(seed))
 
 
-def priced(
-    monkeypatch: pytest.MonkeyPatch, solver: Solver, model: RoundModel, limits: Limits, kept: int
-) -> Outcome:
+def priced(solver: Solver, model: RoundModel, limits: Limits, kept: int) -> Outcome:
     """The outcome with every round counted as large and ``kept`` candidates left standing."""
-    monkeypatch.setattr(pricing, "LARGE", 1)
-    monkeypatch.setattr(pricing, "ALIKE", 1)
-    monkeypatch.setattr(pricing, "KEPT_PER_JOB", 0)
-    monkeypatch.setattr(pricing, "LEAST_KEPT", kept)
-    return pricing.solve_priced(solver, model, limits)
+    always = PricingParams(priced_from=1, counted_from=1, kept_per_job=0, kept_least=kept)
+    return pricing.solve_priced(solver, model, limits, LadderParams(pricing=always))
 
 
 @pytest.mark.parametrize("block", range(blocks(1)))
-def test_pricing_changes_no_optimum(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_pricing_changes_no_optimum(block: int) -> None:
     for seed in range(30 * block, 30 * block + 30):
         model = built(seed)
         direct = HighsSolver().solve(model.model, EXACT)
-        found = priced(monkeypatch, HighsSolver(), model, EXACT, kept=2)
+        found = priced(HighsSolver(), model, EXACT, kept=2)
         assert found.status is Status.OPTIMAL
         assert found.objective == pytest.approx(direct.objective, rel=1e-6, abs=1e-9)
         assert found.bound >= direct.objective - 1e-6
 
 
-def test_a_proven_restriction_spares_the_whole_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proven_restriction_spares_the_whole_model() -> None:
     solver = Counting()
-    found = priced(monkeypatch, solver, built(3), replace(EXACT, gap=1e6), kept=1)
+    found = priced(solver, built(3), replace(EXACT, gap=1e6), kept=1)
     assert solver.kinds == ["relaxed", "restricted"]
     assert found.status is Status.OPTIMAL
 
 
-def test_an_unproven_restriction_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unproven_restriction_is_not_trusted() -> None:
     asked = []
     for seed in range(40):
         solver = Counting()
-        priced(monkeypatch, solver, built(seed), EXACT, kept=1)
+        priced(solver, built(seed), EXACT, kept=1)
         asked.append(tuple(solver.kinds))
     assert ("relaxed", "restricted", "open") in asked
 
@@ -105,12 +101,12 @@ class Slow(HighsSolver):
         return replace(super().solve(model, limits, start), build_s=0.0, solve_s=1_000.0)
 
 
-def test_the_time_of_earlier_solves_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_earlier_solves_counts() -> None:
     """Relaxation, restriction, whole model: each gets what is left, and all is told."""
     limits = replace(EXACT, time_s=10_000.0)
     for seed in range(40):
         solver = Slow()
-        outcome = priced(monkeypatch, solver, built(seed), limits, 1)
+        outcome = priced(solver, built(seed), limits, 1)
         assert outcome.solve_s == 1_000.0 * len(solver.given_s)
         assert solver.given_s == [10_000.0, 9_000.0, 8_000.0][: len(solver.given_s)]
         if len(solver.given_s) == 3:
@@ -135,13 +131,11 @@ class Interrupted(HighsSolver):
         return replace(found, build_s=0.0, solve_s=float(2 ** (self.solves - 1)))
 
 
-def test_a_restriction_is_kept_where_the_whole_model_finds_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_restriction_is_kept_where_the_whole_model_finds_nothing() -> None:
     """With the time of all three solves, each once."""
     for seed in range(40):
         solver = Interrupted()
-        outcome = priced(monkeypatch, solver, built(seed), EXACT, 1)
+        outcome = priced(solver, built(seed), EXACT, 1)
         if solver.solves == 3:
             assert outcome.x is not None
             assert outcome.solve_s == 7.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from morph_opt.decision.steps.freed import BRANCHES, WORK, branches_of
-from morph_opt.decision.steps.turns import IN_VAIN, Turns
+from morph_opt.decision.params import SubRoundParams
+from morph_opt.decision.steps.freed import branches_of
+from morph_opt.decision.steps.turns import Turns
 from tests.formulations.worlds.rounds import Candidate, tiny
+
+PARAMS = SubRoundParams()
 
 
 def in_vain(turns: Turns, freed: tuple[int, ...]) -> int:
@@ -22,7 +25,7 @@ def test_a_round_that_frees_no_nodes_gains_little() -> None:
 
 def test_large_rounds_end_after_as_many_in_vain_as_small_ones() -> None:
     counts = [in_vain(Turns(nodes, False, False), (480,)) for nodes in (8_192, 131_072)]
-    assert counts == [IN_VAIN + 1] * 2
+    assert counts == [PARAMS.in_vain + 1] * 2
 
 
 def test_where_slots_are_priced_they_grow_to_half_of_all_nodes() -> None:
@@ -36,13 +39,13 @@ def test_where_slots_are_priced_they_grow_to_half_of_all_nodes() -> None:
 
 def test_what_gains_much_goes_on() -> None:
     turns = Turns(131_072, shapes=False, grows=False)
-    for _ in range(3 * IN_VAIN):
+    for _ in range(3 * PARAMS.in_vain):
         turns.after(480, 0.1, 1.0, solved=True)
     assert not turns.ended
 
 
 def test_large_residual_rounds_branch_less() -> None:
     small, large = (tiny([8] * n, [Candidate(0, (1,))] * n) for n in (10, 4_000))
-    assert branches_of(small) == BRANCHES
-    assert branches_of(large) * large.candidates.count <= WORK
-    assert 0 < branches_of(large) < BRANCHES
+    assert branches_of(small) == PARAMS.branches
+    assert branches_of(large) * large.candidates.count <= PARAMS.work
+    assert 0 < branches_of(large) < PARAMS.branches

@@ -20,9 +20,9 @@ import numpy as np
 
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.params import DEFAULTS
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
-from morph_opt.decision.spread import SURE, WIDE
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.policies.registry import make_objective
@@ -112,7 +112,7 @@ def _apart(
     slack = 5 * TOLERANCE if best.promised is False else 0.0
     if way == "ladder":
         # What a solver proved for the ladder is stated with what the solver cannot see.
-        slack = max(slack, 1.001 * WIDE * SURE)
+        slack = max(slack, 1.001 * DEFAULTS.tolerances.wide * DEFAULTS.tolerances.sure)
     if report.status != "optimal" and report.gap > slack:
         yield f"status {report.status}"
     if best.promised is not report.guarantees_possible:

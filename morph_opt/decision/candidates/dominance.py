@@ -21,13 +21,10 @@ from operator import le
 from typing import NamedTuple
 
 from formulations.round.tables import Scope
+from morph_opt.decision.params import DOMINANCE, DominanceParams
 from morph_opt.domain import Shape, SideDemand
 from morph_opt.domain.placement import NOTHING, Sides, held_by_part
 from morph_opt.perf.speed import Configuration
-
-MOST_COMPARED = 1024
-"""Rows on fewer GPUs, the fastest, that a row is compared with; beyond them some that could be
-left out stay in, which costs time and no optimum."""
 
 
 class Scoped(NamedTuple):
@@ -99,10 +96,12 @@ def with_strictness(
     return [entry._replace(strict=strict(entry)) for entry in rows]
 
 
-def undominated(rows: Sequence[Scoped], asked: SideDemand = NOTHING) -> list[Scoped]:
+def undominated(
+    rows: Sequence[Scoped], asked: SideDemand = NOTHING, params: DominanceParams = DOMINANCE
+) -> list[Scoped]:
     """The rows that no other row dominates, in their order; of equals the first stays.
 
-    Among very many rows some dominated ones may stay (`MOST_COMPARED`).
+    Among very many rows some dominated ones may stay (`DominanceParams.compared`).
 
     Parameters
     ----------
@@ -110,6 +109,8 @@ def undominated(rows: Sequence[Scoped], asked: SideDemand = NOTHING) -> list[Sco
         All of one model on one node class.
     asked
         What the job asks for next to its GPUs; a row that needs less takes as much all the same.
+    params
+        How many rows each is compared with.
     """
 
     def rank(i: int) -> tuple[float, int, int, Sides, bool, int, int]:
@@ -136,7 +137,7 @@ def undominated(rows: Sequence[Scoped], asked: SideDemand = NOTHING) -> list[Sco
     for i in sorted(range(len(rows)), key=rank):
         shape = rows[i].row.shape
         twins = by_shape.setdefault(shape, [])
-        fewer = (k for k in kept[:MOST_COMPARED] if rows[k].row.shape.gpus < shape.gpus)
+        fewer = (k for k in kept[: params.compared] if rows[k].row.shape.gpus < shape.gpus)
         if not beaten(i, twins) and not beaten(i, fewer):
             kept.append(i)
             twins.append(i)

@@ -2,15 +2,15 @@
 
 Offered where the speed table has measured the two together on such GPUs (so memory fits both) and
 sharing gains: the fractions of their speeds alone that the two keep add up to more than
-`LEAST_GAIN`. Two jobs that take turns keep fractions that add up to 1, so nothing is lost by
-leaving the others out.
+`PairParams.least_gain`. Two jobs that take turns keep fractions that add up to 1, so leaving other
+pairs out loses nothing.
 
 * *Fresh* pairs are of two queued jobs with the same gang.
 * Pairs *in place* are of a running job and a queued one that comes to it, and of two running jobs
   that share already; the last are always offered.
 
 Jobs with a guarantee are in no pair: a pair slows both. How many pairs are offered is bounded per
-job (`PARTNERS`), so that a round grows with its jobs and not with their square.
+job (`PairParams.partners`), so that a round grows with its jobs and not with their square.
 """
 
 from __future__ import annotations
@@ -26,19 +26,9 @@ from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import RoundProblem
 from morph_opt.decision.candidates.slices import ModelSlice
 from morph_opt.decision.candidates.table import RoundView
+from morph_opt.decision.params import PAIRS, PairParams
 from morph_opt.domain import Cluster, RoundState, Shape
 from morph_opt.perf.speed import PairSpeeds
-
-LEAST_GAIN = 1.0
-"""Sum of the kept fractions of speed above which two jobs may share: taking turns gives 1."""
-
-PARTNERS = 16
-"""Partners that a queued job is offered with, or a running one: one per training model, best
-first. A job needs a choice of models more than a choice of jobs of the best one, which
-all the others want as well; ``docs/decisions/0008-packing.md`` has the measurements."""
-
-MOST_FRESH = 32_000
-"""Fresh pairs, counted once per node class, beyond which every job is offered fewer partners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +56,13 @@ class PairBuilder:
     ----------
     speeds
         Measured pairs.
-    least_gain, partners, most_fresh
-        See `LEAST_GAIN`, `PARTNERS` and `MOST_FRESH`.
+    params
+        How many pairs rounds are offered.
     """
 
-    def __init__(
-        self,
-        speeds: PairSpeeds,
-        *,
-        least_gain: float = LEAST_GAIN,
-        partners: int = PARTNERS,
-        most_fresh: int = MOST_FRESH,
-    ) -> None:
+    def __init__(self, speeds: PairSpeeds, *, params: PairParams = PAIRS) -> None:
         self._speeds = speeds
-        self._least_gain = least_gain
-        self._partners = partners
-        self._most_fresh = most_fresh
+        self._params = params
         self._cluster: Cluster | None = None
         self._recipes: dict[tuple[int, int], tuple[_Recipe, ...]] = {}
         # Slices are named by identity in the table above, so they are kept alive with it.
@@ -112,7 +93,7 @@ class PairBuilder:
         models = {key: view.slices[jobs[0]] for key, jobs in groups.items()}
         queued = sum(len(jobs) for jobs in groups.values())
         kinds = len(self._cluster.node_types) if self._cluster is not None else 1
-        partners = min(self._partners, max(1, self._most_fresh // max(1, kinds * queued)))
+        partners = min(self._params.partners, max(1, self._params.fresh // max(1, kinds * queued)))
         seen: set[tuple[int, int]] = set()
         for key, jobs in groups.items():
             ranked = self._ranked(models, key)
@@ -151,7 +132,7 @@ class PairBuilder:
                 )
                 alone_s = first.row.iteration_s, second.row.iteration_s
                 gain = _gain(alone_s, pace_s)
-                if pace_s is not None and gain > self._least_gain:
+                if pace_s is not None and gain > self._params.least_gain:
                     yield _Recipe((a, b), pace_s, gain)
 
     # --- where a job runs already -------------------------------------------------------------
@@ -187,7 +168,7 @@ class PairBuilder:
             key = (view.states[host].job.model, kind, held.placement.shape)
             turn = turns[key] = turns.get(key, -1) + 1
             ranked = self._ranked_partners(view, groups, host, kind)
-            for partner, (row, pace_s) in _turns_of(groups, ranked, turn, self._partners):
+            for partner, (row, pace_s) in _turns_of(groups, ranked, turn, self._params.partners):
                 yield from _coming(view, (host, partner), row, pace_s, kind)
 
     def _ranked_partners(
@@ -214,7 +195,7 @@ class PairBuilder:
                     shape,
                 )
                 gain = _gain((alone_s, scoped.row.iteration_s), pace_s)
-                if pace_s is not None and gain > self._least_gain:
+                if pace_s is not None and gain > self._params.least_gain:
                     found.append((gain, key, (row, pace_s)))
         found.sort(key=lambda entry: -entry[0])
         best: dict[int, tuple[int, tuple[float, float]]] = {}

@@ -1,4 +1,4 @@
-"""How large the exact round of what may be in a better decision is."""
+"""Candidates that a better decision may contain, and the size of their exact round."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import numpy as np
 from formulations.alike import alike_candidates
 from formulations.arrays import Floats, Ints
 from formulations.round.tables import Level, RoundProblem
-
-PER_HOLD = 4
-"""Columns of the exact round for what a job holds on a node: whether it goes on, or starts, and
-free states and patterns of the node."""
+from morph_opt.decision.params import DEFAULTS
 
 
 class Inside:
-    """Candidates that may be in a better decision, with those that are alike.
+    """Candidates that a better decision may contain, in groups that are alike.
 
     Parameters
     ----------
     problem, level
-        The round and its goal.
+        Round and goal.
     surplus, reduced
-        Of each job and option at prices, shapes (J,) and (O,).
+        Surplus of each job and reduced value of each option at prices, shapes (J,) and (O,).
+    per_hold
+        Columns that a job's hold on a node adds; see `LadderParams.columns_per_hold`.
 
     Attributes
     ----------
@@ -32,19 +31,25 @@ class Inside:
     """
 
     def __init__(
-        self, problem: RoundProblem, level: Level, surplus: Floats, reduced: Floats
+        self,
+        problem: RoundProblem,
+        level: Level,
+        surplus: Floats,
+        reduced: Floats,
+        per_hold: int = DEFAULTS.columns_per_hold,
     ) -> None:
+        self._per_hold = per_hold
         self._problem, self._level = problem, level
         self._surplus, self._reduced = surplus, reduced
 
     @cached_property
     def alike(self) -> Ints:
-        """See the attribute; most of the largest rounds end without it."""
+        """Group number of each candidate; computed when needed, as most large rounds do not."""
         return alike_candidates(self._problem, self._level)
 
     @cached_property
     def _least(self) -> Floats:
-        """Of those that are alike the one that loses least says whether all are in."""
+        """Least loss of each group: a group is in if any of its candidates is."""
         table = self._problem.candidates
         loss = self._surplus[table.job] - self._reduced[: table.count]
         least = np.full(int(self.alike.max(initial=-1)) + 1, np.inf)
@@ -52,10 +57,10 @@ class Inside:
         return least
 
     def within(self, slack: float) -> tuple[Ints, int]:
-        """Those that lose no more than this, and about how many columns their exact round has."""
+        """Return candidates that lose at most ``slack``, and about how many columns they need."""
         fine = self._least <= slack
         kept = np.flatnonzero(fine[self.alike])
         moves = np.zeros(self._problem.jobs.count, dtype=bool)
         moves[self._problem.candidates.job[kept]] = True
         holds = int(moves[self._problem.holds.job].sum())
-        return kept, int(fine.sum()) + PER_HOLD * holds
+        return kept, int(fine.sum()) + self._per_hold * holds

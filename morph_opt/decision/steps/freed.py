@@ -1,4 +1,4 @@
-"""Which jobs and nodes of a decided round are decided anew, as a round of their own."""
+"""Jobs and nodes of a decided round that are decided anew, as a round of their own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ from formulations.columns import at_choice
 from formulations.prices import Relaxation
 from formulations.round.decode import started_parts
 from formulations.round.tables import Level, RoundProblem, Selection
-from morph_opt.decision.steps.exact import PER_HOLD
-
-OFFERED = 0.3
-"""Candidates of a residual round lose at most this share of what the gap is worth."""
-
-MOST_OFFERED, EACH = 2_500, 8
-"""Candidates of a residual round at most, those that lose least; as many a job if that is more."""
-
-BRANCHES, WORK = 300, 400_000
-"""Branch-and-bound nodes of a residual round at most, and these times its columns: the linear
-programs of large ones take long."""
+from morph_opt.decision.params import DEFAULTS, LadderParams, SubRoundParams
 
 
 def freed_for(
@@ -32,7 +22,7 @@ def freed_for(
     most: tuple[int, int],
     tried: Bools,
 ) -> tuple[Bools, Bools]:
-    """Jobs and nodes of a residual round, shapes (J,) and (N,).
+    """Return the jobs and nodes of a residual round, shapes (J,) and (N,).
 
     Jobs that lose most against their best option come first, then those whose runner-up is
     nearest; nodes are theirs and those with the most free GPUs. With ``whole``, half of the jobs
@@ -40,12 +30,18 @@ def freed_for(
 
     Parameters
     ----------
+    decided
+        Decision of the round.
+    relaxation
+        Relaxation that the prices belong to.
     surplus, reduced
-        At the prices: what each job earns at most, shape (J,), and each option, shape (O,).
+        Largest reduced value of each job, shape (J,), and that of each option, shape (O,).
+    whole
+        Whether whole nodes are vacated.
     most
-        Jobs and nodes at most.
+        Numbers of jobs and nodes, at most.
     tried
-        Jobs that others come before, shape (J,).
+        Whether a job was in an earlier residual round and therefore comes later, shape (J,).
     """
     option = decided.choice
     regret = np.maximum(0.0, surplus - at_choice(reduced, option))
@@ -85,24 +81,27 @@ def offered_of(
     missing: float,
     loss: Floats,
     alike: Ints,
+    params: SubRoundParams = DEFAULTS.sub,
 ) -> Bools:
-    """Candidates that free jobs are offered: what they have, and those that lose least, shape (K,).
+    """Return the candidates offered to free jobs: their current ones and the best, shape (K,).
 
-    What one of them is offered, others that are alike are too: they are counted together.
+    Candidates that are alike are offered together, as they are counted together.
 
     Parameters
     ----------
     free
-        Jobs that are decided anew, shape (J,).
+        Whether a job is decided anew, shape (J,).
     missing
         Distance from value to bound.
     loss
-        Of each candidate against its job's best, shape (K,).
+        Loss of each candidate against its job's best, shape (K,).
     alike
-        Numbers that candidates share which are alike, shape (K,).
+        Group number of each candidate; equal for those that are alike, shape (K,).
+    params
+        Number of candidates and their loss, at most.
     """
-    # Losses of a better decision add up to less than what is missing; single ones are far below.
-    most, count = OFFERED * missing, most_offered(int(free.sum()))
+    # Losses of a better decision add up to less than ``missing``; a single one is far below.
+    most, count = params.offered_loss * missing, most_offered(int(free.sum()), params)
     theirs = loss[free[problem.candidates.job]]
     if theirs.size > count:
         most = min(most, float(np.partition(theirs, count)[count]))
@@ -114,25 +113,25 @@ def offered_of(
     return some[alike]
 
 
-def most_offered(jobs: int) -> int:
-    """Candidates of a residual round of so many jobs at most."""
-    return max(MOST_OFFERED, EACH * jobs)
+def most_offered(jobs: int, params: SubRoundParams = DEFAULTS.sub) -> int:
+    """Return how many candidates a residual round of ``jobs`` jobs offers, at most."""
+    return max(params.offered, params.offered_per_job * jobs)
 
 
-def branches_of(residual: RoundProblem) -> int:
-    """Branch-and-bound nodes of a residual round at most."""
-    columns = residual.candidates.count + PER_HOLD * residual.holds.count
-    return max(1, min(BRANCHES, WORK // max(1, columns)))
+def branches_of(residual: RoundProblem, params: LadderParams = DEFAULTS) -> int:
+    """Return how many branch-and-bound nodes a residual round may take: fewer where it is large."""
+    columns = residual.candidates.count + params.columns_per_hold * residual.holds.count
+    return max(1, min(params.sub.branches, params.sub.work // max(1, columns)))
 
 
 def worth_of(level: Level, decided: Selection, jobs: Ints) -> float:
-    """What some jobs are worth in a decision."""
+    """Return the value of some jobs' options in a decision."""
     picked = decided.choice[jobs].tolist()
     return sum(float(level.value[option]) for option in picked if option >= 0)
 
 
 def _by_node(problem: RoundProblem, nodes: list[set[int]], cost: Floats) -> list[list[int]]:
-    """All jobs of one node after the other, cheapest to vacate first, classes in turn."""
+    """Return the jobs of each node, nodes that are cheapest to vacate first, classes in turn."""
     on_node: dict[int, list[int]] = {}
     for job, where in enumerate(nodes):
         for node in sorted(where):
@@ -150,7 +149,7 @@ def _by_node(problem: RoundProblem, nodes: list[set[int]], cost: Floats) -> list
 
 
 def _spare(problem: RoundProblem, decided: Selection) -> Floats:
-    """GPUs that a decision leaves free on each open node, shape (N,)."""
+    """Return how many GPUs a decision leaves free on each open node, shape (N,)."""
     nodes, here = problem.nodes, problem.options.held.chosen(decided.choice)
     spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
     np.subtract.at(spare, here.node, here.demand[:, 0])
@@ -160,7 +159,7 @@ def _spare(problem: RoundProblem, decided: Selection) -> Floats:
 
 
 def _nodes_of_jobs(problem: RoundProblem, decided: Selection) -> list[set[int]]:
-    """Nodes that each job holds or was given."""
+    """Return the nodes that each job holds or was given."""
     found = [set(own) for own in decided.nodes]
     for job, node in zip(problem.holds.job.tolist(), problem.holds.node.tolist(), strict=True):
         found[job].add(node)

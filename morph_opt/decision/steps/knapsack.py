@@ -1,4 +1,7 @@
-"""A round as a knapsack over GPUs; nodes by packing, search, or the reference model."""
+"""Round as a knapsack over GPUs; nodes by packing, search, or the reference model.
+
+docs/formulations/knapsack.md has the mathematics; theorem numbers in comments are its numbers.
+"""
 
 from __future__ import annotations
 
@@ -22,62 +25,43 @@ from formulations.knapsack import (
 )
 from formulations.knapsack.search import Placed
 from formulations.round.tables import Level, RoundProblem, Selection
+from morph_opt.decision.params import DEFAULTS, CoreParams, LadderParams
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, relative_gap
-
-PARTIAL_CHOICES = 2_000
-"""Partial choices that are looked at, at most."""
-
-EXACT_PLACEMENTS = 8
-"""Whole choices for whose nodes a solver is asked, at most."""
-
-LARGE = 400_000
-"""Additions of tables of all items from which on their core is looked for first."""
-
-CORES, FIRST_ITEMS, WIDER = 5, 0.4, 3.0
-"""Cores of one round that are tried at most; items beyond one a job that the first one has, in
-units of jobs; and how much more items of the next one may lose, unless less is enough."""
-
-STRAIGHT, BETWEEN = 8.0, 1.3
-"""How much more items of the next one may lose where that proves its choice; and by how much more
-than the last one's where the next is too large, for one between to be looked at."""
-
-ROUNDED = 300_000
-"""Additions of tables over a part of the core."""
-
-MANY = 20_000
-"""Candidates above which additions are estimated before items are made: below, items cost less."""
 
 
 def tables_of(
     problem: RoundProblem,
     level: Level,
     floors: Sequence[tuple[Level, float]],
-    most: int,
     gap: float = 0.0,
     least: float = -np.inf,
+    params: CoreParams = DEFAULTS.core,
 ) -> Tables | None:
-    """The tables of a round, checked; None if they take more than ``most`` additions.
+    """Return the tables of a round, checked; None if they take too many additions.
 
-    Large ones go over the core alone, the items that can be in a best choice.
+    Large tables are over the core alone: the items that a best choice may contain.
 
     Parameters
     ----------
     floors
-        Goals that rank higher, and the least that decisions are to reach of them.
+        Goals that rank higher, and the least value that decisions have to reach of each.
     gap
-        At which a core is wide enough.
+        Gap at which a core is wide enough.
     least
-        A core is to have all items that decisions worth more than this have.
+        Value of a decision; the core has all items of more valuable ones.
+    params
+        Additions, and sizes of cores.
     """
-    if problem.candidates.count > MANY and least_additions(problem, most) > most:
+    most = params.additions
+    if problem.candidates.count > params.estimated_from and least_additions(problem, most) > most:
         return None
     items = find_items(problem, level, floors)
     every = Tables(items)
     tables: Tables | None = every
-    if every.takes_more_than(min(most, LARGE)):
-        tables = _of_core(items, most, least, gap)
+    if every.takes_more_than(min(most, params.additions_whole)):
+        tables = _of_core(items, least, gap, params)
         if tables is None and not every.takes_more_than(most):
             tables = every
     if tables is None:
@@ -89,38 +73,57 @@ def tables_of(
     return tables
 
 
-def _of_core(items: Items, most: int, least: float, gap: float) -> Tables | None:
-    """Tables over the core of the items, or over part of it; None if neither has a good choice."""
-    at = priced(items)
+def _of_core(items: Items, least: float, gap: float, params: CoreParams) -> Tables | None:
+    """Return tables over the core of the items or a part of it; None if neither is good enough.
+
+    The core of ``slack`` has the items that lose at most ``slack`` at the prices (theorem 5: no
+    decision with another item is worth more than ``bound - slack``). So its best choice, worth V,
+    is the best of all once ``slack >= bound - V``: the core *proves its own choice*, and
+    `Tables.bound` is then within the gap.
+
+    Invariant: ``fitted`` is the largest slack whose core was solved, 0 if none was; a core of more
+    slack than the current one is either unknown or too large.
+
+    * A core was solved, worth V: ``bound - V`` is the slack that proves V or a better choice. Take
+      it if it is at most ``proving`` times the current one, else ``wider`` times the current one,
+      as V may be poor and so large a step miss the size that fits.
+    * A core was too large: try one between it and ``fitted``, whose choice may be better and need
+      less slack for its proof. The geometric mean halves the ratio of the two on a log scale,
+      which is the scale of sizes: additions grow with a power of the slack.
+
+    Termination: at most ``cores`` passes; it also ends when the ratio is below ``between``.
+
+    Example: bound 100. Slack 1 has a choice worth 97, so slack 3 is next (3 <= 8 x 1). It is too
+    large, so 1.73 is next; its choice is worth 98.5, and slack 1.5 < 1.73 already proves it.
+    """
+    at, most = priced(items), params.additions
     if at is None:
         return None
     slack = at.bound - least
     if slack == np.inf:
-        more = min(at.loss.size - 1, round((1.0 + FIRST_ITEMS) * items.job.size))
+        # The first core has (1 + first_items) items per job.
+        more = min(at.loss.size - 1, round((1.0 + params.first_items) * items.job.size))
         slack = float(np.partition(at.loss, more)[more])
     fitted = 0.0
-    for _ in range(CORES):
+    for _ in range(params.cores):
         core = losing(items, at, slack)
         value = rounding = -np.inf
         if core is not None:
             tables = Tables(core)
             if tables.takes_more_than(most):
-                # A core between may have a better choice, which a smaller one proves.
-                if not fitted or fitted * BETWEEN > slack:
+                if not fitted or fitted * params.between > slack:
                     break
                 slack = float(np.sqrt(fitted * slack))
                 continue
             fitted, value, rounding = slack, tables.best, tables.rounding
             if value > -np.inf and relative_gap(value, tables.bound) <= gap:
                 return tables
-        # A choice worth so much shows that no best one loses more: with all that loses less a core
-        # proves its own choice.
-        proving, wider = at.bound - value + max(rounding, 0.0), WIDER * slack
-        slack = proving if proving <= STRAIGHT * slack else wider
+        proving, wider = at.bound - value + max(rounding, 0.0), params.wider * slack
+        slack = proving if proving <= params.proving * slack else wider
     close = gap * abs(at.bound)
-    if most < ROUNDED or close <= 0.0 or least > -np.inf:
+    if most < params.additions_part or close <= 0.0 or least > -np.inf:
         return None
-    core = rounded(items, at, close, ROUNDED)
+    core = rounded(items, at, close, params.additions_part)
     return None if core is None else Tables(core)
 
 
@@ -131,25 +134,30 @@ def decided_by_tables(
     known: Selection | None,
     solver: Solver,
     limits: Limits,
+    params: LadderParams = DEFAULTS,
 ) -> Found:
-    """The best decision of a round, or the best within the limits, and a bound.
+    """Return the best decision of a round that its tables lead to within the limits, and a bound.
 
     Parameters
     ----------
     known
-        A decision that is there already.
+        Decision of the round so far, if any.
     solver, limits
-        Of placements that packing does not find; the nodes are those of the search.
+        Solver of placements that packing does not find; its node limit is also the search's.
+    params
+        Partial choices and placements, at most.
     """
+    core = params.core
     asked = 0
 
     def ask(choice: Ints) -> Placed:
         nonlocal asked
-        if asked >= EXACT_PLACEMENTS:
+        if asked >= core.placements:
             return None, False
         asked += 1
-        rounds = RoundSolver(solver, replace(limits, gap=0.0))
+        rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params)
         return rounds.exact_placement(problem, choice)
 
-    most = PARTIAL_CHOICES if limits.nodes is None else min(limits.nodes, PARTIAL_CHOICES)
+    nodes = core.partial_choices if limits.nodes is None else limits.nodes
+    most = min(nodes, core.partial_choices)
     return best_decision(problem, level, tables, ask, most, known)

@@ -1,4 +1,4 @@
-"""What is known of one goal of a round while the ladder is climbed."""
+"""Incumbent and bound of one level."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from morph_opt.solvers.outcome import Outcome, Status, Stop, relative_gap
 
 @dataclass
 class Known:
-    """The best decision and the least bound so far.
+    """Best decision and tightest bound of a level so far.
 
     Parameters
     ----------
     selection, value
-        The decision and what it is worth; None and -inf before there is one.
+        Decision and its value; None and -inf before there is one.
     bound, bound_by
-        No decision is worth more, and what proves it; -inf where there is none at all.
+        Upper bound of all decisions, and what proves it; -inf if there is no decision at all.
     step
-        What decided last.
+        Step that decided last.
     """
 
     selection: Selection | None
@@ -32,7 +32,7 @@ class Known:
     step: str = "knapsack"
 
     def better(self, problem: RoundProblem, level: Level, found: Selection | None) -> bool:
-        """Take a decision if it is one, and better; whether it was."""
+        """Take a decision if it is feasible and better; return whether it was."""
         if found is None:
             return False
         value = found.value(level)
@@ -46,14 +46,14 @@ class Known:
         return True
 
     def bounded(self, bound: float, by: str) -> bool:
-        """Take a bound if it is less; whether it was."""
+        """Take a bound if it is tighter; return whether it was."""
         if bound >= self.bound:
             return False
         self.bound, self.bound_by = bound, by
         return True
 
     def outcome(self, gap: float) -> Outcome:
-        """The end of a goal in the words of solves."""
+        """Return the level's result as an `Outcome`."""
         reached = float("inf")
         if self.bound == -np.inf:
             status = Status.INFEASIBLE

@@ -1,4 +1,4 @@
-"""Good prices of slots for a round, where they are few enough."""
+"""Prices of slots for a round, if slots are few enough."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from formulations.prices import choose_prices
 from formulations.prices.choose import Chosen, LinearProgram
 from formulations.prices.slots import SlotRelaxation
 from formulations.round.tables import Level, RoundProblem
-
-SLOT_EVALUATIONS, SLOTS_CLOSE = 100, 0.05
-"""Of the relaxation with slots, at most; and distance to its least bound, in gaps asked for."""
-
-MOST_SLOTS = 60
-"""Kinds of slots up to which they are priced."""
+from morph_opt.decision.params import DEFAULTS, SlotParams
 
 
 def slots_priced(
-    problem: RoundProblem, level: Level, chosen: Chosen, lp: LinearProgram, gap: float
+    problem: RoundProblem,
+    level: Level,
+    chosen: Chosen,
+    lp: LinearProgram,
+    gap: float,
+    params: SlotParams = DEFAULTS.slots,
 ) -> tuple[SlotRelaxation, Chosen] | None:
-    """The relaxation with slots and its prices, from those of rows on; None where slots are many.
+    """Return the relaxation with slots and its prices; None if there are too many slots.
 
     Parameters
     ----------
     chosen
-        Prices of rows.
+        Prices of rows, with which the search starts.
     lp
-        Solves the master problems.
+        Solver of the master problems.
     gap
-        That is asked for.
+        Gap asked for.
+    params
+        Number of slots and of evaluations, at most.
     """
     try:
         slots = SlotRelaxation(problem, level)
     except TooManyPatternsError:
         return None
-    if slots.kinds > MOST_SLOTS:
+    if slots.kinds > params.kinds:
         return None
-    params = replace(PRICE_SEARCH, evaluations=SLOT_EVALUATIONS, close=SLOTS_CLOSE * gap, grows=2.0)
+    close = params.close * gap
+    search = replace(PRICE_SEARCH, evaluations=params.evaluations, close=close, grows=params.grows)
 
     def searched(start: Floats, radius: float) -> Chosen:
-        return choose_prices(slots, start, lp, slots.counted, replace(params, radius=radius))
+        return choose_prices(slots, start, lp, slots.counted, replace(search, radius=radius))
 
-    found = searched(slots.start(chosen.prices), 0.3)
+    found = searched(slots.start(chosen.prices), params.radius)
     if slots.share_out(found.prices):
-        found = searched(found.prices, 0.05)
+        found = searched(found.prices, params.radius_shared)
     return slots, found

@@ -1,100 +1,103 @@
-"""How large residual rounds are, and when they end: by counts, never by the clock."""
+"""Sizes and end of residual rounds: by counts, never by the clock.
+
+Record 0047 of ``docs/decisions`` has the measurements; `SubRoundParams` has the numbers.
+"""
 
 from __future__ import annotations
 
-FREE_JOBS, FREE_NODES = 100, 60
-"""Jobs and nodes of a residual round at most."""
-
-MUCH, PARTS = 0.1, 4.0
-"""A residual round gains little that gains less than this share of what is missing, of as many
-times its nodes' share of it."""
-
-GROWN, LARGEST, HALF = 3, 6, 2
-"""How often they double in size, after two that gained little, until there are no more: so often
-the first, or where slots are priced up to this part of all nodes, but no more often than the
-second. What shapes cost lies on many nodes."""
-
-TURNS = 8
-"""How often a node is decided anew in residual rounds at most, on average: what bounds their work
-in rounds of all sizes."""
-
-IN_VAIN = 16
-"""The largest go on until all nodes have had their turn, or so many in a row gained little: each
-takes time in proportion to the round, and a large round has many."""
-
-SHAPED, DROP = 2, 8
-"""How often they have doubled from the first one on where slots are priced, and once for all nodes
-that are so many times theirs: small ones are a drop in large rounds."""
+from morph_opt.decision.params import DEFAULTS, SubRoundParams
 
 
 class Turns:
-    """The next residual round of a climb.
+    """Size of the next residual round of a climb, and whether there is one.
+
+    A residual round of size s frees up to ``jobs * 2**s`` jobs on ``nodes * 2**s`` nodes. The size
+    starts at `_first` and doubles after two small gains in a row, up to `_largest`. At the largest
+    size the climb ends after ``in_vain`` small gains in a row, or after as many as it takes to free
+    every node once, if that is less.
+
+    Termination: the freed nodes add up to ``turns`` times all nodes at most, and a residual round
+    that frees no node has a small gain, of which there are finitely many in a row.
 
     Parameters
     ----------
     nodes
-        Of the round.
+        Number of nodes of the round.
     shapes
-        Whether shapes make the gap, and slots are priced.
+        Whether shapes make the gap, so that slots are priced.
     grows
-        Whether residual rounds become larger where they gain little.
+        Whether residual rounds double after small gains.
+    params
+        Sizes and counts.
 
     Attributes
     ----------
     count
-        Residual rounds so far.
+        Number of residual rounds so far.
     ended
         Whether there is no further one.
     """
 
-    def __init__(self, nodes: int, shapes: bool, grows: bool) -> None:
-        self._nodes = nodes
-        largest = GROWN
+    def __init__(
+        self, nodes: int, shapes: bool, grows: bool, params: SubRoundParams = DEFAULTS.sub
+    ) -> None:
+        self._nodes, self._params = nodes, params
+        largest = params.doublings
         if shapes:
-            half = nodes // (HALF * FREE_NODES)
-            largest = min(LARGEST, max(GROWN, half.bit_length() - 1))
-        self._size = min(largest, (nodes // (DROP * FREE_NODES)).bit_length())
+            share = nodes // (params.share_shaped * params.nodes)
+            largest = min(params.doublings_shaped, max(largest, share.bit_length() - 1))
+        self._size = min(largest, (nodes // (params.first_nodes * params.nodes)).bit_length())
         if shapes:
-            self._size = max(self._size, SHAPED)
-        self._grown = largest if grows else 0
+            self._size = max(self._size, params.first_shaped)
+        self._largest = largest if grows else 0
         self._little = self._unsolved = self._freed = 0
         self.count = 0
         self.ended = False
 
     @property
     def most(self) -> tuple[int, int]:
-        """Jobs and nodes of the next one at most."""
-        return FREE_JOBS << self._size, FREE_NODES << self._size
+        """Jobs and nodes of the next residual round, at most."""
+        return self._params.jobs << self._size, self._params.nodes << self._size
 
     @property
     def fresh(self) -> bool:
-        """Whether the last one gained much, or had another size."""
+        """Whether the last residual round gained much or had another size."""
         return self._little == 0
 
     def after(self, nodes: int, gain: float, missing: float, solved: bool) -> bool:
-        """Note what one gained on so many nodes; whether the next ones are larger.
+        """Note the gain of a residual round; return whether the next ones are larger.
+
+        A gain is small below ``much * missing * min(1, parts * nodes / all nodes)``: a residual
+        round that frees a share of the nodes should close about that share of the gap. For example,
+        with 60 of 600 nodes freed and 10 missing, a gain is small below 0.1 * 10 * 0.4 = 0.4.
 
         Parameters
         ----------
+        nodes
+            Number of nodes that it freed.
+        gain
+            Increase of the value.
         missing
             Distance from value to bound before it.
         solved
             Whether it had a decision.
         """
+        params = self._params
         self.count += 1
         self._freed += nodes
         self._unsolved += not solved
-        share = min(1.0, PARTS * float(nodes) / self._nodes)
-        # One that frees no nodes gains nothing, of which 0 is the share.
-        much = gain > 0.0 and gain >= MUCH * share * missing
+        share = min(1.0, params.parts * float(nodes) / self._nodes)
+        # Without a freed node the share is 0, and no gain at all would not be below it.
+        much = gain > 0.0 and gain >= params.much * share * missing
         self._little = 0 if much else self._little + 1
-        largest = self._size >= self._grown
-        patience = min(IN_VAIN, max(1, self._nodes // self.most[1])) if largest else 1
+        largest = self._size >= self._largest
+        patience = min(params.in_vain, max(1, self._nodes // self.most[1])) if largest else 1
         larger = self._little > patience and not largest
-        # Two without a decision: side resources of nodes, which none will get right.
+        # The climb ends if (1) two residual rounds had no decision, as side resources of nodes make
+        # all of them fail, (2) nodes had their turns on average, or (3) the largest gained little.
         self.ended = (
             self._unsolved > 1
-            or self._freed > TURNS * self._nodes
+            or self._freed > params.turns * self._nodes
             or (self._little > patience and largest)
         )
         if larger:

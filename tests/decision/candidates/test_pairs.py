@@ -11,6 +11,7 @@ from formulations.round.tables import NONE, Selection
 from morph_opt.clusters import load_cluster
 from morph_opt.decision.candidates.pairs import PairBuilder
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.params import PairParams
 from morph_opt.decision.placement import to_allocation
 from morph_opt.decision.rules import MinimumRun, NodeRule, OperatorRules, TenantQuota, apply_rules
 from morph_opt.domain import (
@@ -74,7 +75,7 @@ def state(*jobs: JobState, cluster: Cluster = CLUSTER, **other: object) -> Round
 def offered(now: RoundState, rules: OperatorRules | None = None, **limits: int) -> RoundView:
     view = CandidateBuilder(SPEEDS).view(now)
     view = apply_rules(view, now, rules or OperatorRules())
-    return PairBuilder(SPEEDS, **limits).extended(view, now)
+    return PairBuilder(SPEEDS, params=PairParams(**limits)).extended(view, now)
 
 
 Pair = tuple[str, str, str, bool, bool]
@@ -191,7 +192,9 @@ def test_every_job_is_offered_partners_of_every_model_and_not_all_of_one() -> No
 
 def test_no_gain_no_pairs() -> None:
     view = CandidateBuilder(SPEEDS).view(state(queued("A1"), queued("B1")))
-    strict = PairBuilder(SPEEDS, least_gain=1.5).extended(view, state(queued("A1"), queued("B1")))
+    strict = PairBuilder(SPEEDS, params=PairParams(least_gain=1.5)).extended(
+        view, state(queued("A1"), queued("B1"))
+    )
     assert strict is view
 
 

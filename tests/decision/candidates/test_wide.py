@@ -13,6 +13,7 @@ from formulations.round.tables import Scope
 from morph_opt.clusters.short import parse_short
 from morph_opt.decision.candidates import dominance
 from morph_opt.decision.candidates.dominance import Scoped, embeds, undominated
+from morph_opt.decision.params import DominanceParams
 from morph_opt.domain import ExecutionPlan, Job, Shape, SideDemand, partitions
 from morph_opt.domain.shape import MOST_PARTS
 from morph_opt.metrics.bounds import demands
@@ -75,14 +76,13 @@ def test_shapes_of_one_gang_are_not_compared_with_each_other(
     assert asked == 0
 
 
-def test_comparisons_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_are_bounded() -> None:
     """Each of 60 rows is faster than all on fewer GPUs; with a bound of 5 the same stay."""
-    monkeypatch.setattr(dominance, "MOST_COMPARED", 5)
     rows = [
         Scoped(Scope.NODE, Configuration(Shape.of(gpus), RIGID, 1.0 / gpus))
         for gpus in range(1, 61)
     ]
-    assert undominated(rows) == rows
+    assert undominated(rows, params=DominanceParams(compared=5)) == rows
 
 
 def test_whether_a_job_fits_asks_types_of_nodes_and_not_nodes() -> None:
