@@ -44,8 +44,8 @@ Write your own
     Policy          Decides a round
     Decision        An allocation with the report of how it was found
     Allocation      The assignments of one round; jobs that it does not name hold nothing
-    Objective       What a round is worth
-    Stateless       An objective that needs nothing but the round's tables
+    Objective       Goals of rounds, most important first
+    Stateless       Objective that needs only the round's tables
     Level           One goal of a ranked list: maximise ``sum value x`` over the options
 
     InputError      Input that the engine refuses, with everything needed to mend it

@@ -1,1 +1,1 @@
-"""One place that decides a round: it is posed, solved under ranked levels, and placed."""
+"""Pose a round, solve it under ranked levels, and place its jobs on GPUs."""

@@ -1,4 +1,4 @@
-"""Rounds that need no solve: every job runs, and nothing that it is offered is better.
+"""Rounds that need no solve: every job runs and no job has a better option.
 
 Then staying is each job's best option by itself, so the sum of the best options, which no decision
 exceeds, is reached: the bound of prices that are all 0. Where goals only gain from speed and lose
@@ -17,10 +17,10 @@ from morph_opt.solvers.outcome import Outcome, Status, Stop
 
 
 def at_best(posed: PosedRound) -> Solved | None:
-    """The decision that leaves everything as it is, proven best now and later; None if it is not.
+    """Return the decision that every job stays, if it is optimal now and later; else None.
 
-    Rounds under rules or promises, with several goals or jobs on shared GPUs are left to solvers,
-    and so are those of objectives that do not say `Objective.faster_is_better`.
+    Rounds under rules or promises, with several goals or with jobs on shared GPUs are left to
+    solvers, and so are objectives without `Objective.faster_is_better`.
     """
     problem, objective = posed.problem, posed.poser.objective
     jobs, members = problem.jobs, problem.options.members

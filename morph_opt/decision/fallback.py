@@ -1,4 +1,4 @@
-"""Greedy filling: the stated fallback when no proven answer is at hand in time."""
+"""Fallback decisions, by prices or greedy filling, if no solve has an answer in time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from morph_opt.decision.filling import filled
 
 
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
-    """What prices decide, or `keep_and_fill` where that keeps more promises or is worth more.
+    """Return the decision by prices, or `keep_and_fill` if it keeps more promises or is worth more.
 
-    With pairs, and with jobs that may come back to their nodes, it is always the latter.
+    With pairs, and with jobs that may return to their nodes, it is always the latter.
     """
     kept = keep_and_fill(problem, level)
     if problem.shared.count or problem.returns.options:
@@ -43,18 +43,18 @@ def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     """Keep the running allocation, then start queued jobs where they fit.
 
-    Running jobs that a rule evicts are queued. If the others together still break a rule or ask too
-    much of an uplink, the least valuable per GPU of those that it concerns are, one by one, until
-    none is broken; jobs that a rule keeps in place are not. Queued jobs follow as `filled` says.
-    Without rules no running job is touched, so the result is feasible whenever the round is. Jobs
-    that share GPUs go on together; no others share any.
+    Running jobs that a rule evicts are queued. If the others together still break a rule or
+    overload an uplink, those that it concerns are queued one by one, the least valuable per GPU
+    first, until none is broken; jobs that a rule keeps in place are not. Queued jobs follow as in
+    `filled`. Without rules no running job is touched, so the result is feasible whenever the round
+    is. Jobs that share GPUs stay together; no others share any.
     """
     kept = Selection(_kept(problem, level), ((),) * problem.jobs.count)
     return filled(problem, level, kept)
 
 
 def _kept(problem: RoundProblem, level: Level) -> Ints:
-    """Choice in which every job stays that may, as far as the rules allow."""
+    """Return the choice in which every job stays that the rules allow to stay."""
     jobs, rules = problem.jobs, problem.rules
     options = problem.options
     staying = options.stay.copy()
@@ -82,7 +82,7 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
 
 
 def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
-    """Jobs that a broken rule or an overbooked uplink concerns, shape (J,); None if all is well."""
+    """Return the jobs that a broken rule or an overbooked uplink concerns, shape (J,); or None."""
     broken = broken_rule(problem, Selection(choice, ((),) * problem.jobs.count))
     if broken is not None:
         return _concerned(problem, broken)
@@ -100,9 +100,9 @@ def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
 
 
 def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
-    """The choice in which, of jobs that share GPUs, as many stay as an option is offered for.
+    """Return the choice in which as many jobs that share GPUs stay as some option allows.
 
-    Of those that are to stay; first of all those that must.
+    Only jobs in ``staying`` stay; those that must (``bound``) come first.
     """
     options, choice = problem.options, staying.copy()
     starts = np.bincount(options.members.option[options.members.starts], minlength=options.count)
@@ -115,7 +115,7 @@ def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
             for option in here[options.gang[options.job[here]] == gang].tolist()
         ]
         ways = [way for way in ways if np.isin(way[0], mine).all()]
-        # Of the stays, which are alone and come last, the first.
+        # Stays are options of one job and come last: of equal ways the first is taken.
         jobs, option = max(ways, key=lambda way: (bound[way[0]].sum(), len(way[0])))
         choice[mine] = NONE
         choice[jobs] = option
@@ -123,7 +123,10 @@ def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
 
 
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:
-    """Jobs whose stays count in a broken row, or in rows that it joins by an auxiliary column."""
+    """Return the jobs whose stays count in a broken row or in rows joined to it, shape (J,).
+
+    An auxiliary column joins the rows that have it.
+    """
     rules = problem.rules
     rows = np.asarray([rule == broken for rule in zip(rules.name, rules.label, strict=True)])
     joined = np.isin(rules.index, rules.index[(rules.kind == RULE_U) & rows[rules.row]])

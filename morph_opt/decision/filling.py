@@ -1,8 +1,8 @@
-"""What a decision leaves free goes to jobs that wait and are worth something there.
+"""Give GPUs that a decision leaves free to waiting jobs that add value there.
 
-An answer within a gap may leave a job waiting beside GPUs that nobody takes: what it would add is
-less than the gap, or less than a solver's tolerance. Adding it is never wrong, and which jobs are
-added follows a stated order, so that a decision does not hang on either.
+An answer within a gap may leave GPUs idle that a waiting job could use, as the value of that job is
+less than the gap or a solver's tolerance. Adding it is never wrong, and jobs are added in a stated
+order, so that a decision depends on neither.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from morph_opt.solvers.outcome import Outcome, relative_gap
 
 
 def completed(problem: RoundProblem, solved: Solved) -> Solved:
-    """The answer in which no job waits that may run on what is left and adds to the goals.
+    """Return the answer with every waiting job added that fits and adds to the goals.
 
-    A job is added in an option that no goal loses by and one gains by: first those that run go on
-    in place, then queued ones start. No proven bound is touched: every bound holds for all
-    decisions, these included.
+    An option is added if no goal loses by it and one gains. Jobs that run stay first, then queued
+    ones start. Proven bounds remain valid, as they hold for all decisions.
     """
     before, last = solved.selection, solved.levels[-1]
     if before is None:
@@ -47,7 +46,7 @@ def completed(problem: RoundProblem, solved: Solved) -> Solved:
 
 
 def _at(outcome: Outcome, value: float) -> Outcome:
-    """An answer whose decision is worth more than it said."""
+    """Return an outcome with a higher value."""
     if not outcome.usable:
         return outcome
     bound = max(outcome.bound, value)
@@ -55,14 +54,14 @@ def _at(outcome: Outcome, value: float) -> Outcome:
 
 
 def with_stays(problem: RoundProblem, level: Level, selection: Selection, may: Bools) -> Selection:
-    """The decision in which jobs that it stops go on where no other takes what they hold.
+    """Return the decision in which stopped jobs stay if no other job takes their GPUs.
 
-    Those that are worth most per GPU first. Jobs that share GPUs are left as they are.
+    Jobs that are worth most per GPU come first. Jobs that share GPUs are left as they are.
 
     Parameters
     ----------
     may
-        Options in question, shape (O,).
+        Whether an option is in question, shape (O,).
     """
     options, nodes = problem.options, problem.nodes
     stops = (selection.choice == NONE) & (options.stay != NONE) & ~same_gpus(options.gang)
@@ -94,15 +93,15 @@ def with_stays(problem: RoundProblem, level: Level, selection: Selection, may: B
 def filled(
     problem: RoundProblem, level: Level, selection: Selection, may: Bools | None = None
 ) -> Selection:
-    """The decision with jobs that it leaves waiting started where they fit.
+    """Return the decision in which waiting jobs start where they fit.
 
-    They are taken by their best value per GPU; each gets its most valuable candidate for which
-    distinct nodes with room exist and no rule breaks, parts going to the fullest such node.
+    Jobs with the best value per GPU come first; each gets its most valuable candidate that breaks
+    no rule and has distinct nodes with enough free resources. Parts go to the fullest such node.
 
     Parameters
     ----------
     may
-        Options in question, shape (O,); None: all.
+        Whether an option is in question, shape (O,); None: all are.
     """
     candidates, jobs = problem.candidates, problem.jobs.count
     fine = np.ones(candidates.count, bool) if may is None else may[: candidates.count].copy()
@@ -110,7 +109,7 @@ def filled(
     if not fine.any():
         return selection
     room = room_left(problem, selection)
-    # What is left only shrinks: jobs that find no GPUs now find none later.
+    # Free GPUs only shrink: jobs that find none now find none later.
     fits = fine & (candidates.gpus <= room.nodes[:, 0].sum() + FEASIBILITY)
     if fits.any():
         rows, which = candidates.templates
@@ -141,11 +140,11 @@ def filled(
 
 
 def room_left(problem: RoundProblem, selection: Selection) -> Room:
-    """What a decision leaves free."""
+    """Return the resources that a decision leaves free on nodes and uplinks."""
     options, leaf = problem.options, problem.nodes.leaf
     room = room_after_stays(problem, selection.choice)
     jobs = np.flatnonzero(selection.named)
-    # What several jobs share is taken once, by the first; what goes on in place was counted.
+    # GPUs that several jobs share are taken once, by the first; stays were counted already.
     jobs = jobs[options.job[selection.choice[jobs]] == jobs]
     rows = options.starts.templates[0]
     node, part = started_parts(problem, selection, jobs)

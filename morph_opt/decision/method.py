@@ -1,4 +1,4 @@
-"""What a method of solving posed rounds promises, and what it answers."""
+"""Interface of round methods: how posed rounds are solved, and what the answer has."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class StepTimes:
 
 
 class Laps:
-    """A stopwatch: what has passed since the lap before is added to the lap that ends."""
+    """Stopwatch: the time since the last lap's end is added to the lap that ends."""
 
     def __init__(self) -> None:
         self.ms: dict[str, float] = {}
         self._since_s = time.perf_counter()
 
     def end(self, name: str) -> None:
-        """End a lap; a name may come again."""
+        """End a lap; laps of one name are added up."""
         now_s = time.perf_counter()
         self.ms[name] = self.ms.get(name, 0.0) + 1e3 * (now_s - self._since_s)
         self._since_s = now_s
@@ -37,33 +37,33 @@ class Laps:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A placed decision and how it came about.
+    """Placed decision with its proofs, times and sizes.
 
     Parameters
     ----------
     selection
-        Passes `formulations.round.check.check`. None when no solve gave anything usable.
+        Decision that passes `formulations.round.check.check`; None if no solve found one.
     outcomes
-        Of the levels in order, up to the last one that was tried.
+        Outcome of each level in order, up to the last one that was tried.
     levels
-        What was tried, in order: the posed levels, or the round's ``fallback_levels`` where not
-        every promise could be kept.
+        Levels that were tried, in order: the posed levels, or the round's ``fallback_levels`` if
+        not every promise could be kept.
     promised
-        Whether all guaranteed jobs can have the speed of their request at once; None if nobody
-        asked or the method could not tell.
+        Whether all guaranteed jobs can have the speed of their request at once; None if there are
+        none or it is not known.
     rows, columns
-        Size of the model that was solved last; 0 for a method without one.
+        Size of the model that was solved last; 0 if there was none.
     model
-        The last level's, with the rows of goals before it; None for a method without one.
+        Model of the last level, with the rows of goals before it; None if there was none.
     times
-        Where the time went.
+        Time per step.
     step
-        The step that ended the last level, for methods of several.
+        Step that ended the last level.
     bound_by
-        What proves the last level's bound: ``"solver"``, ``"prices"`` or ``"knapsack"``.
+        Proof of the last level's bound: ``"solver"``, ``"prices"`` or ``"knapsack"``.
     posed
-        The posing of the round whose options ``selection`` and ``levels`` speak of, where that is
-        another than the one that was to be solved: a compact round that was posed whole.
+        Round to whose options ``selection`` and ``levels`` refer, if it is not the one that was to
+        be solved: a compact round that was posed whole.
     """
 
     selection: Selection | None
@@ -80,7 +80,7 @@ class Solved:
 
     @property
     def outcome(self) -> Outcome:
-        """Of the level tried last."""
+        """Outcome of the level tried last."""
         return self.outcomes[-1]
 
     @property
@@ -89,7 +89,7 @@ class Solved:
         return len(self.outcomes) == len(self.levels) and self.outcome.usable
 
     def outcome_of(self, level: Level) -> Outcome | None:
-        """Of one of the levels; None if it was not tried or its answer is unusable."""
+        """Return the outcome of a level; None if it was not tried or has no decision."""
         for tried, outcome in zip(self.levels, self.outcomes, strict=False):
             if tried is level:
                 return outcome if outcome.usable else None
@@ -97,35 +97,35 @@ class Solved:
 
 
 class RoundMethod(Protocol):
-    """A way to solve posed rounds.
+    """Method that solves posed rounds.
 
-    What it must keep to: the levels are maximised in order, each within what was reached for
-    those before it; promises to guaranteed jobs are hard rows, and only where they cannot all be
-    kept ``fallback_levels`` take the place of its levels; every outcome's bound is an upper bound
-    of its level over all decisions that keep to the levels before it; and ``Status.INFEASIBLE`` of
-    the first outcome says that the rules leave no decision at all.
+    Its contract: levels are maximised in order, each subject to what was reached for those before
+    it; promises to guaranteed jobs are hard rows, and ``fallback_levels`` replace the levels only
+    if not all can be kept; every outcome's bound is an upper bound of its level over all decisions
+    that keep to the levels before it; ``Status.INFEASIBLE`` of the first outcome means that the
+    rules leave no decision at all.
     """
 
     @property
     def name(self) -> str:
-        """Word that command lines and reports use."""
+        """Name on command lines and in reports."""
         ...
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """The best decision found within the limits, placed, with proven bounds."""
+        """Return the best decision found within the limits, placed, with proven bounds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a decision rests on: whoever explains or publishes it needs nothing else.
+    """Round, answer and choice of a decision: all that explanations and publications need.
 
     Parameters
     ----------
     posed, solved
-        The round and its answer.
+        Round and its answer.
     selection
-        What was decided: that of ``solved``, or the fallback's.
+        Decision: that of ``solved``, or the fallback's.
     """
 
     posed: PosedRound

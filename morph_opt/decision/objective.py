@@ -1,4 +1,4 @@
-"""What an objective is: what it reads from a snapshot and remembers, and pure goals from that."""
+"""Base classes of objectives: they observe snapshots and state pure goals of a round."""
 
 from __future__ import annotations
 
@@ -18,51 +18,52 @@ Data = TypeVar("Data")
 
 
 class Objective(ABC, Generic[Data]):
-    """What a round is worth.
+    """Goals of rounds, most important first.
 
-    `observe` may remember; `levels` may not: it is a function of the tables and of what was
-    observed, so that a round can be posed again with one thing changed.
+    `observe` may remember earlier rounds. `levels` may not: it is a function of the tables and of
+    what was observed, so that a round can be posed again with one thing changed. Values are
+    additive over options: a goal with a variable of its own cannot be stated.
     """
 
     name: str
-    """Word that command lines use."""
+    """Name on command lines."""
 
     remembers: bool = True
-    """Whether what it observes depends on earlier rounds."""
+    """Whether what is observed depends on earlier rounds."""
 
     faster_is_better: bool = False
-    """Whether no option is worth less for fewer seconds per iteration or less start-up, whatever
-    the GPUs that it takes, and none is worth less than waiting."""
+    """Whether a faster or sooner option is never worth less, whatever GPUs it takes, and no option
+    is worth less than waiting."""
 
     @abstractmethod
     def observe(self, state: RoundState) -> Data:
-        """What the goals of a round need beyond its tables; called once per round, in order."""
+        """Return what goals need beyond the round's tables; called once per round, in order."""
 
     @abstractmethod
     def levels(self, problem: RoundProblem, data: Data) -> tuple[Level, ...]:
-        """Goals, most important first; the last one is what the round is said to be worth.
+        """Return the goals, most important first; the round's value is that of the last one.
 
         Parameters
         ----------
         problem
             The round: jobs (J), candidates (K), nodes (N), and options (O) with members (M).
         data
-            What `data` read of the state; None for objectives without any.
+            Result of `observe`.
         """
 
     def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Jobs whose SLO was given up in the round observed last, and those whose holds again."""
+        """Return the jobs whose SLO was dropped in the last observed round, and those restored."""
         return (), ()
 
 
 def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> tuple[Level, ...]:
-    """The levels of an objective, which may be a user's own: what is wrong with them is said.
+    """Return the levels of an objective, checked, as it may be a user's own.
 
     Raises
     ------
     InputError
-        If they are no tuple of at least one `Level`, or a level has not a finite value for every
-        option, shape (O,), and for every member, shape (M,).
+        If a level cannot be built, if they are no tuple of at least one `Level`, or if a level does
+        not have a finite value for every option, shape (O,), and every member, shape (M,).
     """
     source = f"{import_path(objective)}.levels"
     try:
@@ -87,26 +88,26 @@ def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> t
 
 
 class Stateless(Objective[None]):
-    """An objective that needs nothing but the round's tables."""
+    """Objective that needs only the round's tables."""
 
     remembers = False
 
     def observe(self, state: RoundState) -> None:
-        """Nothing."""
+        """Observe nothing."""
 
     def levels(self, problem: RoundProblem, data: None = None) -> tuple[Level, ...]:
-        """What `goals` says.
+        """Return `goals`.
 
         Parameters
         ----------
         problem
             The round.
         data
-            Nothing.
+            None.
         """
         del data
         return self.goals(problem)
 
     @abstractmethod
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """Goals, most important first."""
+        """Return the goals, most important first."""

@@ -1,4 +1,4 @@
-"""From a selection (jobs and nodes as indices) to an allocation with GPUs by number."""
+"""Turn a selection (jobs and nodes as indices) into an allocation with numbered GPUs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from morph_opt.domain import Allocation, Assignment, Cluster, Placement, RoundSt
 
 
 def place(posed: PosedRound, selection: Selection) -> Allocation:
-    """The allocation that a decision of a posed round means; see `to_allocation`."""
+    """Return the allocation of a decision of a posed round; see `to_allocation`."""
     return to_allocation(posed.state, posed.view, selection)
 
 
 def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> Allocation:
-    """The allocation that a selection means; staying jobs keep their very GPUs.
+    """Return the allocation of a selection; jobs that stay keep their very GPUs.
 
-    New parts take the lowest-numbered free GPUs of their node, those of jobs that come back to
-    nodes that are named as well. Where a job starts in the same
-    plan on the same nodes with the same counts as it runs now, it is a stay and keeps its GPUs.
+    New parts take the lowest-numbered free GPUs of their node, also of jobs that return to named
+    nodes. A start in the same plan on the same nodes with as many GPUs on each as the job holds is
+    a stay and keeps its GPUs.
     Both jobs of a pair get the same GPUs, in place those of the first, and name each other.
 
     Raises
@@ -47,7 +47,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     rows = members.chosen(choice)
     keeps = np.zeros(choice.size, dtype=bool)
     keeps[members.job[rows]] = ~members.starts[rows]
-    # From here on one by one, but only those that change: 40,000 jobs run on as they were.
+    # One by one from here, but only jobs that change: most of up to 40,000 jobs just stay.
     held: list[Assignment | None] = list(map(_RUNNING, states))
     begins = decided[~keeps[decided]].tolist()
     spots = {job: selection.nodes[job] or problem.named_nodes(int(choice[job])) for job in begins}
@@ -80,7 +80,7 @@ _RUNNING, _PARTNER = attrgetter("running"), attrgetter("partner")
 
 
 def _pair_anew(held: list[Assignment | None], keeps: list[int], partner: dict[int, str]) -> None:
-    """Name the partners of jobs that keep their GPUs, where these are others than before."""
+    """Name the partners of jobs that keep their GPUs but get another partner."""
     if not partner and {*map(_PARTNER, map(held.__getitem__, keeps))} <= {None}:
         return
     for job in keeps:
@@ -92,7 +92,7 @@ def _pair_anew(held: list[Assignment | None], keeps: list[int], partner: dict[in
 def _taken(
     problem: RoundProblem, held: list[Assignment | None], keeps: Bools, wanted: set[int]
 ) -> dict[int, set[int]]:
-    """GPUs in use on each of the nodes where somebody starts."""
+    """Return the GPUs in use on each node where a job starts."""
     taken: dict[int, set[int]] = {node: set() for node in wanted}
     near = np.zeros(problem.nodes.count, dtype=bool)
     near[list(wanted)] = True
@@ -109,7 +109,7 @@ def _taken(
 def _granted(
     cluster: Cluster, counts: Iterable[int], spots: Iterable[int], taken: dict[int, set[int]]
 ) -> Placement:
-    """The lowest-numbered free GPUs of the nodes that parts are on; they are taken from then on."""
+    """Take the lowest-numbered free GPUs of the nodes of a job's parts; return its placement."""
     parts: dict[int, list[int]] = {}
     for count, node in zip(counts, spots, strict=True):
         used = taken[node]
@@ -122,7 +122,7 @@ def _granted(
 def _same(view: RoundView, selection: Selection, job: int, running: Assignment) -> bool:
     candidate = int(selection.choice[job])
     if running.partner is not None:
-        return False  # the other one may go on there
+        return False  # its partner may stay there
     if view.configuration(job, candidate).plan != running.plan:
         return False
     counts: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Pose a round: from a snapshot to tables under rules, with pairs, and ranked goals.
+"""Pose a round: turn a snapshot into tables under rules, with pairs, and ranked goals.
 
-Whoever needs a round - policy, explanation, conflicts, instances, benchmarks - poses it here, so
-that what is explained or published is what is decided.
+Policy, explanation, conflicts, instances and benchmarks all pose their rounds here, so that the
+round that is explained or published is the one that was decided.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from morph_opt.perf.speed import PairSpeeds, SpeedModel
 
 @dataclass(frozen=True, slots=True)
 class PosedRound:
-    """A round as it is decided.
+    """Round as it is decided.
 
     Parameters
     ----------
     state
-        The snapshot.
+        Snapshot.
     plain
-        Its tables without rules and pairs, from which the round can be posed otherwise.
+        Tables without rules and pairs, from which the round can be posed under other rules.
     view
-        Its tables, and what their indices mean.
+        Tables and the meaning of their indices.
     goals
-        Of the objective, most important first; the last one is what the round is worth.
+        Goals of the objective, most important first; the last one is the round's value.
     fallback
-        In their place where not every promise can be kept; as many at their end as there are goals.
+        Goals in their place if not every promise can be kept; the last ones match ``goals``.
     ranks
         Goals that operators rank below these.
     rules
-        What the tables stand under.
+        Rules that the tables obey.
     poser
-        What posed it.
+        Poser of the round.
     data
-        What the objective observed of the snapshot; the goals are a function of it and the tables.
+        Observation of the objective; goals are a function of it and the tables.
     """
 
     state: RoundState
@@ -65,7 +65,7 @@ class PosedRound:
 
     @property
     def problem(self) -> RoundProblem:
-        """The tables."""
+        """Tables of the round."""
         return self.view.problem
 
     @property
@@ -75,23 +75,23 @@ class PosedRound:
 
     @property
     def fallback_levels(self) -> tuple[Level, ...]:
-        """All goals where not every promise can be kept, most important first."""
+        """All goals used if not every promise can be kept, most important first."""
         return (*self.fallback, *self.ranks)
 
     @property
     def worth(self) -> Level:
-        """The goal that values and bounds are stated in: the objective's last."""
+        """Goal in which values and bounds are stated: the last one of the objective."""
         return self.goals[-1]
 
     def worth_of(self, tried: tuple[Level, ...]) -> Level:
-        """`worth`, or what stood in its place among the levels that were tried."""
+        """Return `worth`, or its fallback level if that was tried."""
         stood = any(level is self.fallback[-1] for level in tried)
         return self.fallback[-1] if stood else self.worth
 
     def counterparts(self, other: PosedRound, options: tuple[int, ...]) -> tuple[int, ...]:
-        """Options of this round that are what ``options`` are in another posing of it.
+        """Return the options of this round that correspond to ``options`` of another posing of it.
 
-        Jobs alone have the same ones under all rules; pairs that rules keep apart have none.
+        Options of one job exist under all rules; pairs that rules keep apart have no counterpart.
         """
         wanted = _by_members(other.problem, np.asarray(options, dtype=np.int64))
         members, jobs = self.problem.options.members, {job for made in wanted for job, _ in made}
@@ -101,18 +101,18 @@ class PosedRound:
         return tuple(here[made] for made in wanted if made in here)
 
     def under(self, rules: OperatorRules) -> PosedRound:
-        """The same round under other rules."""
+        """Return the same round under other rules."""
         return self.poser.posed(self.state, self.plain, rules, self.data)
 
     def whole(self) -> PosedRound:
-        """The same round with every configuration that was left out for its size."""
+        """Return the same round with every configuration that was left out for its size."""
         return self.poser.posed(self.state, self.poser.whole(self.state), self.rules, self.data)
 
     def with_one_more_node(self, like: int) -> PosedRound:
-        """The same round with another idle, open node of the class and at the place of ``like``.
+        """Return the same round with another idle, open node of the class and leaf of ``like``.
 
-        It stands behind the others, and rules that name node ``like`` are meant for it as well.
-        Everything that a larger cluster makes possible is in the tables.
+        It is appended; rules naming ``like`` apply to it too. The tables have everything that a
+        larger cluster makes possible.
         """
         cluster = self.state.cluster
         one = replace(cluster.nodes[like], name=_fresh_name(cluster))
@@ -123,27 +123,27 @@ class PosedRound:
 
 
 class RoundPoser:
-    """Poses the rounds of one policy; keeps caches, no history of its own.
+    """Poser of the rounds of one policy; it has caches but no history.
 
     Parameters
     ----------
     belief
         Speeds that the policy goes by.
     objective
-        What rounds are worth.
+        Objective of rounds.
     rules
-        Operator's rules.
+        Rules of the operator.
     packing
-        Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
+        Measured speeds of pairs of jobs on the same GPUs, which rounds offer; None: no pairs.
     pairs
-        Makes what offers them.
+        Factory of the builder of pairs.
     promises
-        How promises count in rounds in which they cannot all be kept; None: as a rank.
+        How promises count if they cannot all be kept; None: as a rank.
     compact_from
-        Candidates from which on rounds leave out what no prices choose; None: never, and never
-        with pairs, which need equal shapes, or where nodes are counted (``tighter_packing``).
+        Candidates from which on rounds leave out what no prices choose; None: never. Rounds with
+        pairs, which need equal shapes, or ``tighter_packing``, which counts nodes, never do.
     waste_filter
-        Of workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
+        Filter for workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class RoundPoser:
         self._cluster: Cluster | None = None
 
     def tables(self) -> CandidateBuilder:
-        """A fresh builder of the round's tables."""
+        """Return a fresh builder of the round's tables."""
         # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
         prune = self.rules.smallest_gang == 1
         return CandidateBuilder(
@@ -180,7 +180,7 @@ class RoundPoser:
         )
 
     def pose(self, state: RoundState) -> PosedRound:
-        """The round of a snapshot, which the objective is shown.
+        """Pose the round of a snapshot and show the snapshot to the objective.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class RoundPoser:
         return self.posed(state, plain, self.rules, self.objective.observe(state))
 
     def whole(self, state: RoundState) -> RoundView:
-        """The tables of a snapshot without rules and pairs, nothing left out."""
+        """Return the tables of a snapshot without rules and pairs, with nothing left out."""
         return self._builder.view(state, whole=True)
 
     def _fallback(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
@@ -207,7 +207,7 @@ class RoundPoser:
     def posed(
         self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
     ) -> PosedRound:
-        """The round of tables without rules and pairs, under these rules."""
+        """Pose a round from tables without rules and pairs, under these rules."""
         view = apply_rules(plain, state, rules)
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
@@ -219,10 +219,9 @@ class RoundPoser:
 
 
 def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:
-    """Some options by what they are made of: their jobs, and how each comes to it; -1 for a stay.
+    """Return a key per option: its jobs, and the candidate of each; -1 for a stay.
 
-    A job that comes back to named nodes does not do what its candidate does elsewhere: -2 and
-    less, by the candidate.
+    A return to named nodes differs from its candidate elsewhere: -2 and less, by the candidate.
     """
     members, count = problem.options.members, problem.candidates.count
     how = np.where(members.starts, members.alone, -1)
@@ -236,7 +235,7 @@ def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, i
 
 
 def _fresh_name(cluster: Cluster) -> str:
-    """A name that no node of the cluster has."""
+    """Return a name that no node of the cluster has."""
     name = "one-more"
     while name in cluster.node_index:
         name += "-more"

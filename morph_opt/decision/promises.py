@@ -1,4 +1,4 @@
-"""What is done in rounds in which not every guaranteed job can have the speed it was promised."""
+"""Rule for rounds in which not every guaranteed job can have its promised speed."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from dataclasses import dataclass
 from morph_opt.domain import InputError, Range
 
 FACTOR = 2.0
-"""Weight of a promise where none is given; ``docs/decisions`` has the measurements behind it."""
+"""Weight of a promise if none is given; docs/decisions/0021-promises.md has the measurements."""
 
 FACTORS = Range(1.0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """How promises count where they cannot all be kept; where they can, they are hard rows.
+    """Rule by which promises count if they cannot all be kept; if they can, they are hard rows.
 
     Parameters
     ----------
     factor
-        None: the level `formulations.objectives.guarantee` ranks before all others. A number:
-        guaranteed jobs are worth so many times as much to the objective, and nothing ranks
-        before it.
+        Factor of the value of guaranteed jobs, and no level ranks before the objective. None: the
+        level `formulations.objectives.guarantee` ranks before all others.
     """
 
     factor: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Promises:
-        """From ``rank``, ``weight`` or ``weight:2.5``.
+        """Parse ``rank``, ``weight`` or ``weight:2.5``.
 
         Raises
         ------

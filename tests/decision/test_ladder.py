@@ -15,7 +15,7 @@ from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision import ladder
+from morph_opt.decision import climb
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved
 from morph_opt.decision.params import CoreParams, LadderParams, SubRoundParams
@@ -197,7 +197,7 @@ def test_a_climb_ends_by_counts_however_much_time_there_is(
 ) -> None:
     """No gap is small enough, and every residual round counts as a gain."""
     freed, exact = [], []
-    choose, solve = ladder.freed_for, RoundSolver.ranked
+    choose, solve = climb.freed_for, RoundSolver.ranked
 
     def noted(*given: object) -> object:
         found = choose(*given)  # type: ignore[arg-type]
@@ -208,9 +208,9 @@ def test_a_climb_ends_by_counts_however_much_time_there_is(
         exact.append(self._limits.nodes)
         return solve(self, problem, *levels)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ladder, "freed_for", noted)
+    monkeypatch.setattr(climb, "freed_for", noted)
     monkeypatch.setattr(RoundSolver, "ranked", counted)
-    monkeypatch.setattr(ladder._Climb, "_done", lambda *_: False)
+    monkeypatch.setattr(climb.Climb, "_done", lambda *_: False)
     params = replace(EVERY_STEP, shaped_gap=np.inf, sub=SubRoundParams(much=0.0))
     draw = np.random.default_rng((seed, 36))
     problem = unpromised(random_round(draw, LARGER))

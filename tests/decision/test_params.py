@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_every_parameter_has_a_sentence() -> None:
             body = node.body
             told = {
                 one.target.id
-                for one, after in zip(body, body[1:], strict=False)
+                for one, after in itertools.pairwise(body)
                 if isinstance(one, ast.AnnAssign)
                 and isinstance(one.target, ast.Name)
                 and isinstance(after, ast.Expr)

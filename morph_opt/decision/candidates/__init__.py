@@ -1,1 +1,1 @@
-"""Candidates: every way in which a job of the round could run, as columnar tables."""
+"""Candidates of a round as columnar tables: every way in which a job could run."""

@@ -1,4 +1,4 @@
-"""Dominated configurations, which no optimum needs.
+"""Remove dominated configurations, which no optimum needs.
 
 Configuration a dominates b (same model, same node class) when a is at least as fast, *embeds* in
 b, and may lie wherever b lies. It embeds when the parts of a can be mapped one to one to parts of
@@ -28,7 +28,7 @@ from morph_opt.perf.speed import Configuration
 
 
 class Scoped(NamedTuple):
-    """A configuration, within what its parts must lie, and whether not within less."""
+    """Configuration with its scope, and whether it must not lie within a tighter one."""
 
     scope: Scope
     row: Configuration
@@ -36,9 +36,9 @@ class Scoped(NamedTuple):
 
 
 def embeds(a: Configuration, b: Configuration, asked: SideDemand = NOTHING) -> bool:
-    """Whether the parts of ``a`` fit one to one into parts of ``b``.
+    """Return whether the parts of ``a`` fit one to one into parts of ``b``.
 
-    Side resources are those that the job asks for where these are more.
+    Side resources are the larger of those of the configuration and those ``asked`` by the job.
 
     Both shapes are sorted, so it is enough to compare the i-th largest parts: if any one-to-one
     map exists, the sorted one does (exchange argument).
@@ -53,7 +53,7 @@ def embeds(a: Configuration, b: Configuration, asked: SideDemand = NOTHING) -> b
 
 
 def _reaches(a: Scoped, b: Scoped) -> bool:
-    """Whether the first parts of wherever ``b`` lies are a place for ``a``."""
+    """Return whether ``a`` may lie on the first parts of any place where ``b`` lies."""
     if a.strict:
         same = (a.scope, a.row.shape.nodes) == (b.scope, b.row.shape.nodes)
         return same and b.strict
@@ -63,7 +63,7 @@ def _reaches(a: Scoped, b: Scoped) -> bool:
 def with_strictness(
     rows: Sequence[Scoped], scopes: Sequence[Scope], asked: SideDemand = NOTHING
 ) -> list[Scoped]:
-    """Rows of one model on one class, with whether they must not lie within less than their scope.
+    """Mark rows of one model on one class that must not lie within a tighter scope than theirs.
 
     Where every tighter scope has a row of the same shape and plan that is no slower and holds no
     more, a candidate that happens to lie there is worth no less than it says and takes no more, so
@@ -99,18 +99,18 @@ def with_strictness(
 def undominated(
     rows: Sequence[Scoped], asked: SideDemand = NOTHING, params: DominanceParams = DOMINANCE
 ) -> list[Scoped]:
-    """The rows that no other row dominates, in their order; of equals the first stays.
+    """Return the rows that no other row dominates, in their order; of equal ones the first.
 
     Among very many rows some dominated ones may stay (`DominanceParams.compared`).
 
     Parameters
     ----------
     rows
-        All of one model on one node class.
+        All configurations of one model on one node class.
     asked
-        What the job asks for next to its GPUs; a row that needs less takes as much all the same.
+        Side resources that the job asks for; a row that needs less takes as much.
     params
-        How many rows each is compared with.
+        Number of rows that each is compared with.
     """
 
     def rank(i: int) -> tuple[float, int, int, Sides, bool, int, int]:

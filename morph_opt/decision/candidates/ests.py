@@ -1,4 +1,4 @@
-"""Candidates of jobs whose workers take turns: numbers of GPUs by node class, and no shapes."""
+"""Candidates of jobs whose workers take turns: GPUs by node class, without shapes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def elastic_slice(
     request_only: bool = False,
     waste_filter: float | None = None,
 ) -> ModelSlice:
-    """Numbers of GPUs by node class that no other dominates, with the time of a step.
+    """Return undominated numbers of GPUs by node class, with the seconds of a step.
 
-    A job of level d0 has one, its request; ``request_only`` gives every job that alone, where there
-    are so many GPUs of its type.
+    A job of level d0 has only its request. With ``request_only`` every job has only that, if there
+    are enough GPUs of its type.
 
     Parameters
     ----------
     first
-        Its first row among those of all slices.
+        First row of the slice among those of all slices.
     waste_filter
         Largest share of the GPUs' speed that a step over several classes may leave unused; others
         are filtered out, which may cost optima. None: no filter.
@@ -77,7 +77,7 @@ def elastic_slice(
 
 
 def _gang(model: ElasticModel, job: Job, room: list[int]) -> tuple[Ints, Ints]:
-    """The request: so many GPUs of the job's type, class by class as far as they go."""
+    """Return the request as GPUs by class: each class in turn gives as many as it has."""
     vector: Ints = np.zeros((1, len(room)), dtype=np.int64)
     left = job.requested_gpus
     for kind, most in enumerate(room):

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as columns."""
+"""Nodes of a cluster as columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morph_opt.perf.places import spans_of
 
 
 def node_table(cluster: Cluster) -> NodeTable:
-    """Nodes of a cluster as a table, all open."""
+    """Return the nodes of a cluster as a table, all open."""
     kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
     leaves = {name: index for index, name in enumerate(cluster.leaf_names)}
     domains: dict[str, int] = {}
@@ -28,13 +28,13 @@ def node_table(cluster: Cluster) -> NodeTable:
         open=np.ones(len(cluster.nodes), dtype=bool),
         leaf=np.asarray([leaves[node.leaf] for node in cluster.nodes], dtype=np.int64),
         domain=np.asarray(domain, dtype=np.int64),
-        # With one leaf nothing can leave it.
+        # No traffic can leave the only leaf.
         uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
     )
 
 
 def _capacity(cluster: Cluster) -> Floats:
-    """Resources of the node types; the last optional ones only if some node has them."""
+    """Return the resources of the node types, without trailing ones that no node has."""
     each = [(k.gpus, *sides_of(k)) for k in cluster.node_types]
     capacity = np.asarray(each, dtype=np.float64)
     there = np.flatnonzero(capacity.any(axis=0))
@@ -42,5 +42,5 @@ def _capacity(cluster: Cluster) -> Floats:
 
 
 def scopes_of(cluster: Cluster, node_type: NodeType) -> tuple[Scope, ...]:
-    """Scopes in which placements of one class on several nodes differ, tightest first."""
+    """Return the scopes that placements on several nodes of a class may have, tightest first."""
     return tuple(Scope(int(span)) for span in spans_of(cluster, node_type))

@@ -33,7 +33,7 @@ from morph_opt.perf.speed import PairSpeeds
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How jobs of two slices may start together: rows of their slices, paces and gain."""
+    """Way in which jobs of two slices may start together: rows of the slices, paces and gain."""
 
     rows: tuple[int, int]
     pace_s: tuple[float, float]
@@ -42,7 +42,7 @@ class _Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One pair: its jobs, the candidate in which each starts (-1: it stays), and their paces."""
+    """Pair of jobs, the candidate in which each starts (-1: it stays), and their paces."""
 
     jobs: tuple[int, int]
     candidates: tuple[int, int]
@@ -50,14 +50,14 @@ class _Row:
 
 
 class PairBuilder:
-    """Adds pairs to rounds; remembers what it asked the speed table.
+    """Builder that adds pairs to rounds; caches what it looks up in the speed table.
 
     Parameters
     ----------
     speeds
-        Measured pairs.
+        Measured speeds of pairs.
     params
-        How many pairs rounds are offered.
+        Numbers of pairs that rounds are offered.
     """
 
     def __init__(self, speeds: PairSpeeds, *, params: PairParams = PAIRS) -> None:
@@ -69,7 +69,7 @@ class PairBuilder:
         self._slices: dict[int, ModelSlice] = {}
 
     def extended(self, view: RoundView, state: RoundState) -> RoundView:
-        """The round with its pairs; rules must be applied already."""
+        """Return the round with its pairs; rules must be applied already."""
         if state.cluster is not self._cluster:
             self._cluster = state.cluster
             self._recipes.clear()
@@ -107,7 +107,7 @@ class PairBuilder:
     def _ranked(
         self, models: dict[int, ModelSlice], key: int
     ) -> list[tuple[int, tuple[_Recipe, ...]]]:
-        """Slices that pair with one, most gain first."""
+        """Return the slices that pair with slice ``key``, most gain first."""
         found = [(other, self._together_of(models[key], models[other])) for other in models]
         found = [(other, recipes) for other, recipes in found if recipes]
         return sorted(found, key=lambda entry: -max(r.gain for r in entry[1]))
@@ -138,7 +138,7 @@ class PairBuilder:
     # --- where a job runs already -------------------------------------------------------------
 
     def _together(self, view: RoundView, state: RoundState) -> Iterator[_Row]:
-        """Running jobs that share: both stay."""
+        """Yield pairs of running jobs that share GPUs and both stay."""
         gang = view.problem.shared.gang
         for two in np.flatnonzero(gang < np.arange(gang.size)).tolist():
             one = int(gang[two])
@@ -155,7 +155,7 @@ class PairBuilder:
                 yield _Row((one, two), (-1, -1), pace_s)
 
     def _comings(self, view: RoundView, state: RoundState) -> Iterator[_Row]:
-        """A queued job comes to a running one."""
+        """Yield pairs of a running job and a queued one that starts on its GPUs."""
         groups = _queue(view)
         turns: dict[tuple[str, int, Shape], int] = {}
         for host in np.flatnonzero(view.problem.jobs.running).tolist():
@@ -174,7 +174,7 @@ class PairBuilder:
     def _ranked_partners(
         self, view: RoundView, groups: dict[int, list[int]], host: int, node_class: int
     ) -> list[tuple[int, tuple[int, tuple[float, float]]]]:
-        """Slices of queued jobs that may come to a job: row and paces, most gain first."""
+        """Return queued slices that may share a job's GPUs: row and paces, most gain first."""
         assert self._cluster is not None
         held = view.states[host].running
         assert held is not None
@@ -205,12 +205,12 @@ class PairBuilder:
 
 
 def _gain(alone_s: tuple[float, float], pace_s: tuple[float, float] | None) -> float:
-    """Sum of the fractions of their speeds alone that two jobs keep; 0 where they cannot share."""
+    """Return the summed fractions of their speeds that two jobs keep; 0 if they cannot share."""
     return 0.0 if pace_s is None else alone_s[0] / pace_s[0] + alone_s[1] / pace_s[1]
 
 
 def _queue(view: RoundView) -> dict[int, list[int]]:
-    """Queued jobs without a guarantee by slice, least work left first."""
+    """Return queued jobs without a guarantee by slice, least work left first."""
     jobs = view.problem.jobs
     work = jobs.iterations_left * jobs.request_iteration_s
     waiting = np.flatnonzero(~jobs.running & ~jobs.guaranteed)
@@ -227,7 +227,7 @@ def _partners_of(
     job: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[_Recipe, ...]]]:
-    """Partners of the ``turn``-th job of its slice: those about as far in the others' order."""
+    """Yield partners of the ``turn``-th job of its slice: those at that position of theirs."""
     left = limit
     for key, recipes in ranked:
         others = [o for o in _around(groups[key], turn, 2) if o != job]
@@ -242,13 +242,13 @@ def _turns_of(
     turn: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[int, tuple[float, float]]]]:
-    """Partners of the ``turn``-th job that runs in the same way, one per slice."""
+    """Yield partners of the ``turn``-th job that runs in the same way, one per slice."""
     for key, how in ranked[:limit]:
         yield groups[key][turn % len(groups[key])], how
 
 
 def _around(jobs: list[int], turn: int, count: int) -> list[int]:
-    """``count`` different jobs from position ``turn`` on, around the end."""
+    """Return ``count`` different jobs from position ``turn`` on, cyclically."""
     return [jobs[(turn + i) % len(jobs)] for i in range(min(count, len(jobs)))]
 
 
@@ -288,6 +288,6 @@ def _coming(
 
 
 def _held_side(problem: RoundProblem, job: int) -> Floats:
-    """Side demand of a running job, shape (R - 1,)."""
+    """Return the side demand of a running job, shape (R - 1,)."""
     first = problem.holds.demand[problem.holds.job == job][0]
     return per_unit(first[1:], first[0])

@@ -1,4 +1,4 @@
-"""What does not change from round to round: what a job is, and what a running job holds.
+"""Constant columns of jobs: their configurations, and what running jobs hold.
 
 Columns over the jobs of a round, gathered from those of the round before: only jobs that
 are new, or hold other GPUs than then, are looked up.
@@ -23,7 +23,7 @@ from morph_opt.domain import Assignment, ExecutionPlan, Job, JobState
 from morph_opt.domain.placement import Sides
 
 KeptPlan = tuple[ExecutionPlan, int]
-"""A plan, and the number of GPUs that it ran on."""
+"""Plan of a job and the number of GPUs on which it ran."""
 
 _ROW = np.dtype(
     [
@@ -52,7 +52,7 @@ _CHAIN = chain.from_iterable
 
 
 def kept_plan(state: JobState) -> KeptPlan | None:
-    """What a job may go on in at less than a restart; None where no start costs less."""
+    """Return the plan in which a job may continue for less than a restart; None without one."""
     if state.resume_s is None and state.migrate_s is None:
         return None
     kept = state.kept
@@ -62,27 +62,27 @@ def kept_plan(state: JobState) -> KeptPlan | None:
 
 
 def kept_plans(states: Sequence[JobState]) -> list[KeptPlan | None]:
-    """`kept_plan` of every job."""
+    """Return `kept_plan` of every job."""
     if {*map(_RESUME_S, states), *map(_MIGRATE_S, states)} <= {None}:
         return [None] * len(states)
     return [kept_plan(state) for state in states]
 
 
 class HeldGpus(NamedTuple):
-    """What a job's placement is and holds; nothing by default.
+    """Placement of a job and what it holds; nothing by default.
 
     Parameters
     ----------
     stay_iteration_s
         Believed seconds per iteration there.
     side
-        Its side demand.
+        Side demand there.
     crosses
         Whether it crosses leaves.
     shares
         Whether another job holds the same GPUs.
     nodes, gpus
-        Where, and how many on each.
+        Nodes, and GPUs held on each.
     """
 
     stay_iteration_s: float = float("nan")
@@ -95,17 +95,17 @@ class HeldGpus(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownJobs:
-    """What is known of the jobs of a round.
+    """Cached columns of the jobs of a round.
 
     Parameters
     ----------
     jobs, held, keeps
-        Of each job itself, its assignment or None, and `kept_plan`.
+        Each job, its assignment or None, and its `kept_plan`.
     rows
-        What was looked up of it, shape (J,); ``held`` is the identity of the assignment,
-        ``configurations`` a number of its configurations.
+        Cached values of each job, shape (J,); ``held`` is the identity of the assignment,
+        ``configurations`` the number of its slice.
     node, gpus
-        Holds, job by job; those of a job are ``parts`` from ``first`` on, shape (H,).
+        Holds, job by job, shape (H,); a job has ``parts`` of them from ``first`` on.
     """
 
     jobs: list[Job] = field(default_factory=list)
@@ -121,14 +121,14 @@ class KnownJobs:
         what_it_is: Callable[[Job, KeptPlan | None], tuple[int, float]],
         what_it_holds: Callable[[Job, Assignment], HeldGpus],
     ) -> KnownJobs:
-        """What is known of the jobs of the next round: this table itself if that is the same.
+        """Return the columns of the next round's jobs: this table itself if they are the same.
 
         Parameters
         ----------
         what_it_is
-            A number of the configurations of a job, and seconds per iteration of its request.
+            Number of a job's slice, and seconds per iteration of its request.
         what_it_holds
-            What a running job holds.
+            Placement of a running job.
         """
         jobs, held, keeps = list(map(_JOB, states)), list(map(_RUNNING, states)), kept_plans(states)
         if _same(jobs, self.jobs) and _same(held, self.held) and keeps == self.keeps:
@@ -169,7 +169,7 @@ class KnownJobs:
         return KnownJobs(jobs, held, keeps, rows, node[part], gpus[part])
 
     def job_table(self, states: Sequence[JobState]) -> JobTable:
-        """Columns of the jobs, with what changes from round to round."""
+        """Return the table of jobs, with the columns that change from round to round."""
 
         def column(name: str) -> Floats:
             return np.fromiter(map(attrgetter(name), states), np.float64, len(states))
@@ -190,7 +190,7 @@ class KnownJobs:
         )
 
     def hold_table(self, resources: int) -> HoldTable:
-        """What the running jobs hold of the first so many resources, job by job."""
+        """Return what running jobs hold of the first ``resources`` resources, job by job."""
         job = np.repeat(np.arange(self.rows.size, dtype=np.int64), self.rows["parts"])
         gpus = self.gpus.astype(np.float64)
         held = amounts(self.rows["side"][job, : resources - 1], gpus)
@@ -198,7 +198,10 @@ class KnownJobs:
         return HoldTable(job, self.node, np.column_stack([gpus, held]), uplink)
 
     def gangs(self) -> Ints:
-        """A number of the GPUs that each job holds, shape (J,); empty where none are shared."""
+        """Return a group number per job, equal for jobs on the same GPUs, shape (J,); or empty.
+
+        Empty if no GPUs are shared.
+        """
         gang = np.arange(self.rows.size, dtype=np.int64)
         sharing = np.flatnonzero(self.rows["shares"]).tolist()
         if not sharing:
@@ -213,14 +216,14 @@ class KnownJobs:
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    """Whether these are the same objects in the same order."""
+    """Return whether two sequences have the same objects in the same order."""
     return len(left) == len(right) and all(map(is_, left, right))
 
 
 def _fill(
     rows: Rows, at: list[int], names: tuple[str, ...], values: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Set columns of some rows."""
+    """Set some columns of some rows."""
     for name, column in zip(names, zip(*values, strict=True), strict=False):
         rows[name][at] = column
 

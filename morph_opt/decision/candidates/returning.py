@@ -1,4 +1,4 @@
-"""Prices of starts in a round: which candidates a job comes back in, and to which nodes."""
+"""Prices of starts: candidates in which a job returns to its plan or to its nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from morph_opt.domain import Cluster
 
 
 def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
-    """The round in which starts cost what jobs keep by them; rules and pairs are in it already.
+    """Return the round with prices of starts; rules and pairs must be in it already.
 
     A job that has GPUs in a plan, or had, may start in it for the price of a migration. A queued
-    job may also come back to the nodes that it had, as many GPUs on each, for that of a
-    resumption: an option of its own, as only the model knows whether there is room. Gangs that are
-    a number of GPUs and no shape (loose) have no such option, and pay a migration in the model.
+    job may also return to the nodes that it had, as many GPUs on each, for the price of a
+    resumption: an option of its own, as only the model knows whether these nodes are free. Gangs
+    that are a number of GPUs without a shape (loose) have no such option and pay a migration.
     """
     candidate: list[int] = []
     price_s: list[float] = []

@@ -1,4 +1,4 @@
-"""Configurations of a model as arrays, made once per builder; rounds gather rows of them."""
+"""Configurations of a model as arrays, built once; rounds gather rows of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from morph_opt.domain.placement import Sides
 
 @dataclass(frozen=True, slots=True)
 class ModelSlice:
-    """All undominated configurations of one model with one side demand, over all node classes."""
+    """Undominated configurations of one model with one side demand, over all node classes."""
 
     model: str
     rows: tuple[Scoped, ...]
@@ -34,13 +34,13 @@ class ModelSlice:
     part_class: Ints
     loose: Bools
     first: int
-    """Its first row among those of all slices of its builder."""
+    """First row of the slice among those of all slices of its builder."""
 
     @classmethod
     def of(
         cls, model: str, rows: Sequence[tuple[int, Scoped]], asked: SideDemand, first: int
     ) -> ModelSlice:
-        """The configurations of a model, each with its node class."""
+        """Return the slice of a model's configurations, each given with its node class."""
         found = [scoped.row for _, scoped in rows]
         node_class = np.asarray([index for index, _ in rows], dtype=np.int64)
         part_count = np.asarray([row.shape.nodes for row in found], dtype=np.int64)
@@ -64,7 +64,7 @@ class ModelSlice:
 
 
 def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
-    """The rows that prices may choose, and one for every scope that gangs may be driven to.
+    """Return the slice with only the rows that prices may choose, and at least one per scope.
 
     Of the rows with as many GPUs of a class and the same scope it keeps the fastest, and those that
     hold less of something that matters. Whatever is left out is worth no more than a row
@@ -76,9 +76,9 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
     whole
         All rows.
     matters
-        Which side resources of each class may be priced, shape (T, R - 1).
+        Whether a side resource of a class may be priced, shape (T, R - 1).
     first
-        Where the rows stand among those of all slices.
+        First row of the new slice among those of all slices.
     """
     order = np.lexsort([whole.part_count, whole.strict, whole.iteration_s])
     held = np.where(PER_NODE, whole.side * whole.part_count[:, None], whole.side)
@@ -113,7 +113,7 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
 
 
 def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTable) -> Bools:
-    """Side resources of each class to which compact rounds may give a price, shape (T, R - 1).
+    """Return whether compact rounds may price a side resource of a class, shape (T, R - 1).
 
     Those that some job's GPUs may use up before the GPUs are. Network shares differ with every
     shape, and what they use up is the adapters of single nodes, which no price of a class knows:
@@ -131,19 +131,19 @@ def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTab
 
 
 def of_request(rows: list[tuple[int, Scoped]], job: Job) -> list[tuple[int, Scoped]]:
-    """Configurations that are a job's request, or stand in for it, the fastest first."""
+    """Return the configurations of a job's request, or those in its place, the fastest first."""
     same_count = [one for one in rows if one[1].row.shape.gpus == job.requested_gpus]
     same_plan = [one for one in same_count if one[1].row.plan == job.requested_plan]
     return sorted(same_plan or same_count or rows, key=lambda one: one[1].row.iteration_s)
 
 
 def side_table(sides: Sequence[Sides]) -> Floats:
-    """Side demands as rows of a table."""
+    """Return side demands as rows of a table."""
     return np.asarray(sides, dtype=np.float64).reshape(-1, len(SIDES))
 
 
 def stacked(slices: tuple[ModelSlice, ...], resources: int) -> CandidateTable:
-    """All rows of all slices, with so many resources; the job of each is left at 0."""
+    """Return the rows of all slices with the first ``resources`` resources, each of job 0."""
     if not slices:
         none = np.zeros(0, dtype=np.int64)
         return CandidateTable(

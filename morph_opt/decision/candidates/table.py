@@ -1,4 +1,4 @@
-"""Candidates: from the round's snapshot to the columnar `RoundProblem`.
+"""Build the columnar `RoundProblem` of a round from its snapshot.
 
 The configurations of a (model, node class) do not change from round to round, so they are
 enumerated, pruned and laid out as arrays once; a round only concatenates slices.
@@ -55,7 +55,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """A problem together with what its indices mean.
+    """Problem together with the meaning of its indices.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class RoundView:
     states
         Job of each index.
     keeps
-        What each may go on in at less than a restart (`remembered.kept_plan`).
+        Plan in which each job may continue for less than a restart (`remembered.kept_plan`).
     slices
-        Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
+        Slice of each job; candidate k of job j is row ``k - offset[j]`` of it.
     offset
-        First candidate of each job, shape (J + 1,); pairs stand behind the last.
+        First candidate of each job, shape (J + 1,); pairs follow the last.
     compact
         Whether configurations were left out that no prices choose (`slices.compacted`): bounds by
         prices hold all the same if network shares of a class have none, those of an exact model
@@ -83,16 +83,16 @@ class RoundView:
     compact: bool = False
 
     def configuration(self, job: int, candidate: int) -> Configuration:
-        """The configuration in which a job starts in an option."""
+        """Return the configuration in which a job starts in an option."""
         if candidate >= self.offset[-1]:
             members = self.problem.options.members
             candidate = int(members.alone[members.of(candidate, job)])
         return self.slices[job].rows[candidate - int(self.offset[job])].row
 
     def numbered_in(self, other: RoundView, decided: Selection) -> Selection:
-        """A decision in the numbers of another view of the same snapshot that leaves nothing out.
+        """Return a decision in the numbers of another view of the same snapshot.
 
-        Both without pairs and prices of starts.
+        The other view must leave no configuration out; both have no pairs and prices of starts.
         """
         choice, count = decided.choice.copy(), self.problem.candidates.count
         place: dict[int, dict[int, int]] = {}
@@ -110,7 +110,7 @@ class RoundView:
 
 
 class CandidateBuilder:
-    """Builds the `RoundProblem` of a state under a belief about speed; caches per model.
+    """Builder of the `RoundProblem` of a state under a belief about speed; caches per model.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class CandidateBuilder:
         Candidates from which on rounds are posed compactly; None: never. Like dominance it needs
         goals that do not lose from a faster configuration, and those that ask for GPUs alone.
     waste_filter
-        Of workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
+        Filter for workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class CandidateBuilder:
         self._compact_from = compact_from
         self._cluster: Cluster | None = None
         self._rows = 0
-        # By what may be priced: of a slice's number that of what is left of it.
+        # Key of what may be priced -> number of a slice -> number of its compacted slice.
         self._compact: dict[bytes, dict[int, int]] = {}
         self._slices: dict[
             tuple[str, SideDemand, int, ExecutionPlan | None, KeptPlan | None], ModelSlice
@@ -156,7 +156,7 @@ class CandidateBuilder:
         self._made: list[ModelSlice] = []
         self._number: dict[int, int] = {}
         self._known = KnownJobs()
-        # The round before: what it was made of besides the progress of its jobs, and its tables.
+        # The round before: all that its tables depend on but progress of jobs, and its tables.
         self._last: tuple[tuple[KnownJobs, frozenset[int], float], RoundView] | None = None
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests = GangSpeeds(self.belief)
@@ -168,7 +168,7 @@ class CandidateBuilder:
         self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
 
     def view(self, state: RoundState, whole: bool = False) -> RoundView:
-        """Tables of a round; with ``whole``, nothing is left out however large it is."""
+        """Return the tables of a round; with ``whole``, leave nothing out however large it is."""
         self._use(state.cluster)
         states = state.jobs
         self._known = known = self._known.next(states, self._what_it_is, self._what_it_holds)
@@ -177,11 +177,11 @@ class CandidateBuilder:
             view = self._last[1]
             problem = view.problem.later(known.job_table(states))
             return replace(view, problem=problem, states=states)
-        # Large rounds take gigabytes, so that the one before goes before its successor is made.
+        # Large rounds take gigabytes: release the one before its successor is made.
         self._last = None
         assert self._nodes is not None
         holds, every = known.hold_table(self._nodes.resources), known.rows["configurations"]
-        # What prices never choose may be what a job comes back to.
+        # A job may return to a configuration that prices never choose.
         kept = whole or any(known.keeps)
         which = every if kept else self._compacted(every, holds)
         counts = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)[which]
@@ -203,7 +203,7 @@ class CandidateBuilder:
         return view
 
     def _compacted(self, whole: Ints, holds: HoldTable) -> Ints:
-        """Numbers of the slices of a round, without the rows that large rounds can do without."""
+        """Return the numbers of a round's slices, compacted ones if the round is large."""
         least, nodes = self._compact_from, self._nodes
         sizes = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)
         if least is None or int(sizes[whole].sum()) < least:
@@ -220,7 +220,7 @@ class CandidateBuilder:
         return to[whole]
 
     def _add(self, made: ModelSlice) -> int:
-        """Note a slice; its number."""
+        """Note a slice; return its number."""
         self._made.append(made)
         self._number[id(made)] = len(self._made) - 1
         self._rows += made.gpus.size
@@ -228,19 +228,19 @@ class CandidateBuilder:
         return len(self._made) - 1
 
     def _what_it_is(self, job: Job, keeps: KeptPlan | None) -> tuple[int, float]:
-        """Number of a job's slice, and seconds per iteration of its request."""
+        """Return the number of a job's slice, and seconds per iteration of its request."""
         assert self._cluster is not None
         seconds = self.request_iteration_s(job, self._cluster)
         return self._number[id(self.slice_of(job, keeps))], seconds
 
     def _what_it_holds(self, job: Job, held: Assignment) -> HeldGpus:
-        """What a job's placement is and holds."""
+        """Return a running job's placement and what it holds."""
         cluster, placement = self._cluster, held.placement
         assert cluster is not None
         assert self._nodes is not None
         span = cluster.span(placement.nodes)
         kind = int(self._nodes.node_class[placement.nodes[0]])
-        # By all that they hang on: types of nodes, and spans, are slow to look up by.
+        # The key has all that the value depends on: node types and spans are slow keys.
         key = (job.model, job.side, kind, placement.shape.parts, held.plan, int(span))
         known = self._held.get(key)
         if known is None or held.plan.family is PlanFamily.EST:
@@ -252,7 +252,7 @@ class CandidateBuilder:
         return HeldGpus(*known, span is Span.POD, shares, placement.nodes, parts)
 
     def _candidates(self, which: Ints, counts: Ints, offset: Ints) -> CandidateTable:
-        """The rows of every job's slice, one job after the other."""
+        """Return the rows of every job's slice, one job after the other."""
         if self._stack is None:
             assert self._nodes is not None
             self._stack = stacked(tuple(self._made), self._nodes.resources)
@@ -262,12 +262,12 @@ class CandidateBuilder:
         return self._stack.take(row, jobs)
 
     def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
-        """Seconds per iteration of a job's request; see `GangSpeeds.iteration_s`."""
+        """Return seconds per iteration of a job's request; see `GangSpeeds.iteration_s`."""
         self._use(cluster)
         return self._requests.iteration_s(job)
 
     def configurations(self, model: str, node_type: NodeType) -> list[Scoped]:
-        """Configurations on the nodes of a class, each with its scope, unpruned."""
+        """Return all configurations of a model on a node class, each with its scope."""
         key = (model, node_type)
         if key not in self._configurations:
             assert self._cluster is not None
@@ -278,7 +278,7 @@ class CandidateBuilder:
         return self._configurations[key]
 
     def speed(self, job: Job, held: Assignment, cluster: Cluster) -> float | None:
-        """Believed seconds per iteration of a running assignment."""
+        """Return the believed seconds per iteration of a running assignment."""
         if held.plan.family is PlanFamily.EST:
             return held_step_s(self.belief, job.model, held, cluster)
         nodes, shape = held.placement.nodes, held.placement.shape
@@ -290,15 +290,15 @@ class CandidateBuilder:
         return self._speeds[key]
 
     def all_of(self, job: Job, cluster: Cluster) -> ModelSlice:
-        """Configurations of a job on a cluster, whatever the round."""
+        """Return the configurations of a job on a cluster, whatever the round."""
         self._use(cluster)
         return self.slice_of(job)
 
     def slice_of(self, job: Job, keeps: KeptPlan | None = None) -> ModelSlice:
-        """Cached configurations of the job's model with its side demand.
+        """Return the cached configurations of a job's model with its side demand.
 
-        Those of a plan on so many GPUs that the job ``keeps`` are all among them, dominated or
-        not: what dominates them costs a dearer start.
+        All configurations of the plan that the job ``keeps`` are among them, dominated or not: a
+        dominating one costs a dearer start.
         """
         workers = job.requested_plan.family is PlanFamily.EST
         asks = self._requests_only or workers
@@ -315,7 +315,7 @@ class CandidateBuilder:
         return self._slices[key]
 
     def _holds_all(self, known: ModelSlice, keeps: KeptPlan, job: Job) -> bool:
-        """Whether no configuration of a plan on so many GPUs was left out."""
+        """Return whether a slice has all configurations of the plan that a job keeps."""
         assert self._cluster is not None
         every = sum(len(rows) for _, rows in self._fitting(job, self._cluster, keeps))
         return every == sum(keeps == (s.row.plan, s.row.shape.gpus) for s in known.rows)
@@ -343,7 +343,7 @@ class CandidateBuilder:
     def _fitting(
         self, job: Job, cluster: Cluster, keeps: KeptPlan | None = None
     ) -> Iterator[tuple[int, list[Scoped]]]:
-        """Per node class the configurations that fit a node of it; of a kept plan alone."""
+        """Yield each node class with the configurations that fit it; only of ``keeps`` if given."""
         for index, node_type in enumerate(cluster.node_types):
             yield (
                 index,
@@ -375,7 +375,7 @@ class CandidateBuilder:
         return ModelSlice.of(job.model, rows, job.side, first)
 
     def _running_side(self, job: Job, held: Assignment) -> Sides:
-        """Side demand of a running assignment: that of the row of its own span."""
+        """Return the side demand of a running assignment: that of the row of its own span."""
         assert self._cluster is not None
         if held.plan.family is PlanFamily.EST:
             return job.side.each

@@ -1,4 +1,4 @@
-"""Operator's rules: what a cluster's owner demands of every round, each optional and named."""
+"""Operator's rules: optional, named demands of a cluster's owner on every round."""
 
 from morph_opt.decision.rules.audit import Breach, BrokenRuleError, audit
 from morph_opt.decision.rules.compile import apply_rules

@@ -1,8 +1,8 @@
-"""The independent audit of operator's rules: snapshot, decision and rules as they are written.
+"""Independent audit of a decision against operator's rules as they are written.
 
 It restates each rule from `decision.rules.model` in terms of jobs, nodes and GPUs, and shares no
-code with `decision.rules.compile` and no table with the models, so that a slip in the rows is
-found by it and not repeated.
+code with `decision.rules.compile` and no table with the models, so that it finds errors
+of the rows instead of repeating them.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from morph_opt.domain import Allocation, Assignment, JobState, RoundState
 HOUR_S = 3600.0
 
 Sizes = Callable[[str], Iterable[int]]
-"""GPUs of the configurations that a job could be started in, by the job's name."""
+"""Function from a job's name to the GPUs of the configurations in which it could start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A rule that a decision breaks.
+    """Rule that a decision breaks.
 
     Parameters
     ----------
     word
-        The rule's word, as in its row: ``quota``, ``borrow``, ``minimum_run``,
+        Name of the rule, as in its row: ``quota``, ``borrow``, ``minimum_run``,
         ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``.
     subject
         Name of the job, or of the tenant for quotas.
     detail
-        What was decided.
+        Part of the decision that breaks it.
     rule
-        The rule itself; None for ``borrow``, which concerns all quotas together.
+        Rule; None for ``borrow``, which concerns all quotas together.
     """
 
     word: str
@@ -60,12 +60,12 @@ class Breach:
 
 
 class BrokenRuleError(Exception):
-    """A decision that breaks operator's rules; the message names rule and job.
+    """Error: a decision breaks operator's rules; the message names rule and job.
 
     Parameters
     ----------
     breaches
-        All of them; the message is the first.
+        All breaches; the message is the first.
     """
 
     def __init__(self, breaches: tuple[Breach, ...]) -> None:
@@ -79,20 +79,19 @@ def audit(
     rules: OperatorRules,
     sizes: Sizes | None = None,
 ) -> tuple[Breach, ...]:
-    """Rules that a decision breaks, in the order of the rules; empty if none.
+    """Return the breaches of a decision in the order of the rules; empty if there are none.
 
     Parameters
     ----------
     state
-        The round's snapshot.
+        Snapshot of the round.
     allocation
-        What was decided.
+        Decision.
     rules
-        The operator's.
+        Rules of the operator.
     sizes
-        What an owner's jobs could use decides what others may borrow. Without it only what
-        follows from the decision itself is held against the rule: borrowed GPUs are at most
-        those that owners leave unused.
+        Sizes that jobs could use, which decide how much others may borrow. None: borrowed GPUs are
+        only compared with those that owners leave unused in the decision.
     """
     granted = allocation.by_job()
     found: list[Breach] = []
@@ -114,7 +113,7 @@ JobRule = MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit
 
 
 def _of_jobs(state: RoundState, granted: Granted, rule: JobRule) -> list[Breach]:
-    """Breaches of a rule that looks at one job at a time."""
+    """Return the breaches of a rule on single jobs."""
     found: list[Breach] = []
     for job in state.jobs:
         name = job.job.name
@@ -137,7 +136,7 @@ _WORDS: dict[type[JobRule], str] = {
 
 
 def _says(state: RoundState, job: JobState, after: Assignment | None, rule: JobRule) -> str | None:
-    """What is wrong with a job's assignment under a rule that names it; None if nothing is."""
+    """Return how a job's assignment breaks a rule that names it; None if it does not."""
     if isinstance(rule, MinimumRun):
         return _cut_short(state, job, after, rule)
     if isinstance(rule, NonPreemptible):
@@ -183,13 +182,13 @@ def _restarted_again(
 
 
 def _restarts_within_the_hour(state: RoundState, job: JobState) -> int:
-    """Starts of the last hour that came after the first of all."""
+    """Return the number of starts in the last hour, without the job's first start."""
     restarts = set(job.recent_starts_s) - {job.first_start_s}
     return sum(state.time_s - start_s < HOUR_S for start_s in restarts)
 
 
 def _in_maintenance(state: RoundState, granted: Granted, rule: Maintenance) -> list[Breach]:
-    """Jobs on nodes that must be empty in this round, or that take nothing new any more."""
+    """Return breaches by jobs on nodes that must be empty or take no new jobs in this round."""
     round_end_s = state.time_s + state.interval_s
     if state.time_s >= rule.end_s or round_end_s <= rule.start_s - rule.lead_s:
         return []
@@ -230,7 +229,7 @@ def _over_borrowed(
     quotas: list[TenantQuota],
     sizes: Sizes | None,
 ) -> list[Breach]:
-    """Whether tenants hold more beyond their quotas than owners leave to them."""
+    """Return the breach if tenants borrow more GPUs than owners leave; else an empty list."""
     over = {q.tenant: max(0, _used(state, granted, q.tenant) - q.gpus) for q in quotas}
     borrowed = sum(over.values())
     if not borrowed:
@@ -257,7 +256,7 @@ def _over_borrowed(
 
 
 def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Sizes) -> int:
-    """The most GPUs that a job could hold under the rules that name it."""
+    """Return the most GPUs that a job could hold under the rules that name it."""
     held = 0 if job.running is None else job.running.placement.gpus
     name = job.job.name
     mine = [rule for rule in rules.rules if isinstance(rule, GangLimit | RestartLimit)]
@@ -276,7 +275,7 @@ def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Si
 
 
 def _kept_in_place(state: RoundState, job: JobState, rules: OperatorRules) -> bool:
-    """Whether some rule forbids to move a running job."""
+    """Return whether some rule forbids moving a running job."""
     for rule in rules.rules:
         if not isinstance(rule, MinimumRun | NonPreemptible) or not matches(
             job.job.name, rule.jobs

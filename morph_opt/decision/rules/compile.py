@@ -1,4 +1,4 @@
-"""Rules into a round's problem: named rows, node sets and closed nodes.
+"""Compile rules into a round's problem: named rows, node sets and closed nodes.
 
 ==================  ====================================================================
 row                 meaning
@@ -63,7 +63,7 @@ class _Rows:
         lower: float = -np.inf,
         upper: float = np.inf,
     ) -> None:
-        """One row; entries are (kind, index, coefficient)."""
+        """Add a row; entries are (kind, index, coefficient)."""
         row = len(self.name)
         self.name.append(name)
         self.label.append(label)
@@ -72,7 +72,7 @@ class _Rows:
         self.entries += [(row, kind, index, value) for kind, index, value in entries]
 
     def table(self) -> RuleTable:
-        """The rows as arrays."""
+        """Return the rows as arrays."""
         row, kind, index, value = zip(*self.entries, strict=True) if self.entries else ((),) * 4
         return RuleTable(
             tuple(self.name),
@@ -88,7 +88,7 @@ class _Rows:
 
 
 def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> RoundView:
-    """The round under the rules; the view itself when there are none."""
+    """Return the round under the rules; the view itself if there are none."""
     if not rules.rules:
         return view
     rows = _Rows()
@@ -108,7 +108,7 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
 
 
 def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...]:
-    """Levels that rank after the objective, so that ties do not flap."""
+    """Return the levels that rank after the objective and decide between equal decisions."""
     options, members = problem.options, problem.options.members
     levels: list[Level] = []
     if rules.fewer_moves:
@@ -117,7 +117,7 @@ def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...
     if rules.tighter_packing:
         nodes = np.bincount(options.held.option, minlength=options.count).astype(np.float64)
         nodes[: problem.candidates.count] += np.diff(problem.candidates.part_start)
-        # Never negative: a level that pays for stopping a job would use up the slack above it.
+        # Never negative: gains by stopping jobs would use up the slack of the levels above.
         below = nodes.max(initial=1.0) - nodes[members.alone]
         levels.append(Level.of(problem, "tighter_packing", "nodes below the widest shape", below))
     return tuple(levels)
@@ -130,7 +130,7 @@ def _own(problem: RoundProblem, job: int) -> list[int]:
 def _confined(
     view: RoundView, state: RoundState, rules: OperatorRules, rows: _Rows
 ) -> RoundProblem:
-    """Node sets of jobs under node rules; stays on forbidden nodes end."""
+    """Return the problem with node sets of jobs under node rules; end stays on forbidden nodes."""
     problem = view.problem
     demands = [rule for rule in rules.rules if isinstance(rule, NodeRule)]
     if not demands:
@@ -162,15 +162,15 @@ def _confined(
 def _maintained(
     problem: RoundProblem, state: RoundState, rules: OperatorRules, rows: _Rows
 ) -> RoundProblem:
-    """Nodes closed by maintenance; jobs there when a window has begun must leave."""
+    """Return the problem with nodes closed by maintenance; make jobs leave once a window began."""
     is_open = problem.nodes.open.copy()
     leaving: set[int] = set()
     for rule in rules.rules:
         if not isinstance(rule, Maintenance) or state.time_s >= rule.end_s:
             continue
         named = np.asarray([matches(node.name, rule.nodes) for node in state.cluster.nodes])
-        # A round that a window begins in must already leave the nodes alone; the lead is counted
-        # the same way, so that a lead of a job's minimum run is enough for both.
+        # A round in which a window begins must already leave the nodes empty; the lead is counted
+        # the same way, so that a lead as long as a job's minimum run is enough for both.
         round_end_s = state.time_s + state.interval_s
         if round_end_s > rule.start_s - rule.lead_s:
             is_open &= ~named
@@ -221,7 +221,7 @@ def _add_gang_limit(rows: _Rows, problem: RoundProblem, state: RoundState, rule:
 
 
 def _usable(problem: RoundProblem, rows: _Rows) -> Bools:
-    """Candidates that no row so far rules out on its own, shape (K,)."""
+    """Return the candidates that no single row so far rules out, shape (K,)."""
     free = np.ones(problem.candidates.count, dtype=bool)
     for row, kind, index, _ in rows.entries:
         if kind == RULE_X and rows.upper[row] <= 0.0:
@@ -230,7 +230,7 @@ def _usable(problem: RoundProblem, rows: _Rows) -> Bools:
 
 
 def _bound(problem: RoundProblem, rows: _Rows) -> Bools:
-    """Jobs that another rule keeps in place, shape (J,)."""
+    """Return the jobs that another rule keeps in place, shape (J,)."""
     bound = np.zeros(problem.jobs.count, dtype=bool)
     for row, kind, index, _ in rows.entries:
         if kind == RULE_S and rows.lower[row] >= 1.0:
@@ -239,7 +239,22 @@ def _bound(problem: RoundProblem, rows: _Rows) -> Bools:
 
 
 def _add_quotas(rows: _Rows, view: RoundView, quotas: list[TenantQuota]) -> None:
-    """Rows ``quota`` and, where somebody may borrow, ``borrow``; the other rules' rows stand."""
+    """Add rows ``quota`` and, if a tenant may borrow, ``borrow``, after all other rules' rows.
+
+    A tenant's GPUs less what it borrows are at most its quota; what all borrow together is at most
+    ``max(idle, kept)``:
+
+    * ``idle``: GPUs of quotas that their owners' active jobs could not use, however they are
+      started. Owners may take the others back in this round, so they cannot be lent.
+    * ``kept``: GPUs beyond their tenants' quotas that jobs hold which another rule keeps in place.
+      Such a job may stay although its owner wants the GPUs back, or the rules would contradict
+      each other. Both may be served by the same GPUs, hence the maximum and not the sum: new
+      borrowing is allowed only while all borrowing stays within ``idle``.
+
+    Example: quotas of 8 for a and b, both may borrow. Tenant b could use 5 of its 8, so 3 are idle.
+    Tenant a may hold 11. If a runs 12 that must stay, ``kept`` is 4, and a may hold these 12 and no
+    more. docs/formulations/operator-rules.md has a worked example.
+    """
     problem, states = view.problem, view.states
     candidates: CandidateTable = problem.candidates
     held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=problem.jobs.count)

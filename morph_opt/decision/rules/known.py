@@ -1,4 +1,4 @@
-"""Patterns of nodes and GPU types against the cluster in which the rules shall hold."""
+"""Check patterns of nodes and GPU types against the cluster of the rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from morph_opt.domain import Cluster, InputError
 
 
 def require_known_nodes(rules: OperatorRules, cluster: Cluster) -> None:
-    """Refuse patterns of nodes and GPU types that nothing in the cluster matches.
+    """Refuse patterns of nodes and GPU types that match nothing in the cluster.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""What owners of quotas could use: the rest may be borrowed.
+"""GPUs that owners of quotas could use: the rest may be borrowed.
 
 A job could use the GPUs of its largest *useful* configuration: one that its own rules allow, that
-has room on the open nodes of the round were they empty, and that no other such configuration
-dominates. So neither a shape that no leaf can hold nor GPUs that nobody gains from are kept from
-borrowers, and it does not matter whether dominated candidates were built.
+fits on the open nodes of the round if they were empty, and that no other such configuration
+dominates. So a shape that no leaf can hold, and GPUs that no job gains from, may be borrowed,
+whether dominated candidates were built or not.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import SideDemand
 
 Place = tuple[int, float]
-"""Open nodes of a leaf or domain, and what its uplink has (infinite inside a leaf)."""
+"""Open nodes of a leaf or domain, and the bandwidth of its uplink (infinite inside a leaf)."""
 
 
 def could_use(view: RoundView, allowed: Bools) -> Floats:
-    """GPUs that each job could use, shape (J,); 0 for a job without a useful configuration.
+    """Return how many GPUs each job could use, shape (J,); 0 without a usable configuration.
 
     Parameters
     ----------
     view
-        The round with its node sets and closed nodes.
+        Round with its node sets and closed nodes.
     allowed
-        Candidates that the job's own rules do not rule out, shape (K,).
+        Whether the job's own rules allow a candidate, shape (K,).
     """
     problem = view.problem
     largest = np.zeros(problem.jobs.count)
@@ -65,7 +65,7 @@ def _largest(
 
 
 def _has_room(problem: RoundProblem, model: ModelSlice, row: int, nodes: Ints) -> bool:
-    """Whether empty nodes of these could hold a configuration, by its scope and the uplinks."""
+    """Return whether these nodes, if empty, could hold a configuration within its scope."""
     parts = model.rows[row].row.shape.parts
     leaf, domain = problem.nodes.leaf[nodes], problem.nodes.domain[nodes]
     scope, most = Scope(int(model.scope[row])), len(parts) - int(model.strict[row])
@@ -91,10 +91,10 @@ def _places(of_node: Ints, uplinks: Floats | None) -> list[Place]:
 def _can_be_assigned(
     parts: Sequence[int], places: Iterable[Place], *, most: int, share: float
 ) -> bool:
-    """Whether parts fit on distinct nodes of places, at most ``most`` in each.
+    """Return whether parts fit on distinct nodes of places, at most ``most`` in each.
 
-    Place by place, the sets of parts that may still be left are kept; of equal parts only their
-    number counts, so that they are few.
+    Keep the sets of parts that may still be left, place by place; of equal parts only their number
+    counts, so there are few sets.
     """
     sizes = sorted(set(parts))
     left: set[tuple[int, ...]] = {tuple(parts.count(size) for size in sizes)}
@@ -112,7 +112,7 @@ def _can_be_assigned(
 def _taken(
     before: tuple[int, ...], sizes: Sequence[int], nodes: int, limit: float, share: float
 ) -> Iterable[tuple[int, ...]]:
-    """What may be left after one place; with equal parts it takes as many as it can."""
+    """Yield the parts that may be left after one place, which takes as many as it can."""
     if not before:
         yield ()
         return

@@ -1,4 +1,4 @@
-"""The rules as typed values; each says in words what it demands."""
+"""Rules as typed values with a sentence each."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _WILD = re.compile(r"[*?[]")
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
+    """Return whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
     plain, others = _sorted_out(tuple(patterns))
     return name in plain or any(fnmatchcase(name, pattern) for pattern in others)
 
 
 @lru_cache
 def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Patterns that are names, and the others: a rule may name a thousand jobs one by one."""
+    """Split patterns into plain names and others, as a rule may list a thousand names."""
     others = tuple(pattern for pattern in patterns if _WILD.search(pattern))
     return frozenset(patterns).difference(others), others
 
 
 def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
-    # A lone string would be taken apart into patterns of one letter.
+    # A single string would be split into patterns of one letter.
     if not isinstance(patterns, tuple):
         raise InputError(f"must be a list of patterns, got {patterns!r}", field=field)
     if not patterns and not empty:
@@ -40,7 +40,7 @@ def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class TenantQuota:
-    """A tenant holds at most its quota, plus what it may borrow.
+    """Rule: a tenant holds at most its quota, plus what it may borrow.
 
     Borrowed GPUs are those of other quotas that their owners' active jobs could not use, so an
     owner has its quota back in the round in which it needs it; only a borrower that another rule
@@ -49,11 +49,11 @@ class TenantQuota:
     Parameters
     ----------
     tenant
-        Whose quota it is (`Job.tenant`).
+        Tenant (`Job.tenant`).
     gpus
-        GPUs that are its own.
+        GPUs of its quota.
     borrow_gpus
-        GPUs that it may hold beyond them; None: any number.
+        GPUs that it may hold beyond its quota; None: any number.
     """
 
     tenant: str
@@ -68,7 +68,7 @@ class TenantQuota:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         more = (
             "and may borrow without limit"
             if self.borrow_gpus is None
@@ -79,7 +79,7 @@ class TenantQuota:
 
 @dataclass(frozen=True, slots=True)
 class MinimumRun:
-    """A job that was (re)started less than ``seconds`` ago stays where it is."""
+    """Rule: a job that was (re)started less than ``seconds`` ago stays."""
 
     seconds: float
     jobs: tuple[str, ...] = ("*",)
@@ -90,16 +90,16 @@ class MinimumRun:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         about = "jobs" if self.jobs == ("*",) else f"jobs {', '.join(self.jobs)}"
         return f"minimum_run: {about} run at least {self.seconds:g} s before they are moved"
 
 
 @dataclass(frozen=True, slots=True)
 class RestartLimit:
-    """A job is restarted at most ``per_hour`` times within an hour; its first start is free.
+    """Rule: a job is restarted at most ``per_hour`` times within an hour; its first start is free.
 
-    Every later start counts, after a preemption or a failure too. At least 1, so that a job that
+    Every later start counts, also after a preemption or a failure. At least 1, so that a job that
     has lost its GPUs can always come back within the hour.
     """
 
@@ -112,14 +112,14 @@ class RestartLimit:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         about = "a job" if self.jobs == ("*",) else f"each of {', '.join(self.jobs)}"
         return f"restart_limit: {about} is restarted at most {self.per_hour} times an hour"
 
 
 @dataclass(frozen=True, slots=True)
 class NonPreemptible:
-    """These jobs, once they run, stay where they are until they complete."""
+    """Rule: these jobs, once they run, stay until they complete."""
 
     jobs: tuple[str, ...]
 
@@ -128,20 +128,20 @@ class NonPreemptible:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         return f"no_preemption: {', '.join(self.jobs)} are not moved while they run"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """Where jobs may and may not run.
+    """Rule: these jobs run only on some nodes or GPU types, or not on some.
 
     Parameters
     ----------
     jobs
         Patterns of the jobs' names.
     only_nodes, not_nodes
-        Patterns of node names: pinned to, kept away from. Empty: no such demand.
+        Patterns of names of allowed and of forbidden nodes; empty: no such demand.
     only_gpu_types, not_gpu_types
         The same for GPU types.
     """
@@ -166,7 +166,7 @@ class NodeRule:
             raise InputError(f"must have one of {', '.join(demands)}", field="node_rule")
 
     def allows(self, node: str, gpu_type: str) -> bool:
-        """Whether a node of that name and GPU type satisfies the rule."""
+        """Return whether a node of that name and GPU type satisfies the rule."""
         return (
             (not self.only_nodes or matches(node, self.only_nodes))
             and not matches(node, self.not_nodes)
@@ -176,7 +176,7 @@ class NodeRule:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         demands = [
             f"{verb} {', '.join(patterns)}"
             for verb, patterns in (
@@ -192,7 +192,7 @@ class NodeRule:
 
 @dataclass(frozen=True, slots=True)
 class GangLimit:
-    """These jobs hold between ``least`` and ``most`` GPUs whenever they run."""
+    """Rule: these jobs hold between ``least`` and ``most`` GPUs whenever they run."""
 
     jobs: tuple[str, ...]
     least: int = 1
@@ -206,14 +206,14 @@ class GangLimit:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         most = "" if self.most is None else f" and at most {self.most}"
         return f"gang_limit: {', '.join(self.jobs)} hold at least {self.least}{most} GPUs"
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Nodes are empty from ``start_s`` to ``end_s``.
+    """Rule: these nodes are empty from ``start_s`` to ``end_s``.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class Maintenance:
     start_s, end_s
         Window in simulated seconds, start included, end not.
     lead_s
-        Nothing new is placed there in rounds that reach into ``lead_s`` before the window.
+        Seconds before the window in which no job is placed there any more.
     """
 
     nodes: tuple[str, ...]
@@ -238,7 +238,7 @@ class Maintenance:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
+        """Sentence that states the rule."""
         return (
             f"maintenance: nodes {', '.join(self.nodes)} are empty from "
             f"{self.start_s:g} s to {self.end_s:g} s"
@@ -250,12 +250,12 @@ Rule = TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | Gan
 
 @dataclass(frozen=True, slots=True)
 class OperatorRules:
-    """All rules of a cluster, and which goals rank below the objective.
+    """All rules of a cluster, and goals that rank below the objective.
 
     Parameters
     ----------
     rules
-        In the order of the file.
+        Rules in the order of the file.
     fewer_moves
         Rank after the objective: as few running jobs as possible are moved or preempted.
     tighter_packing
@@ -272,22 +272,22 @@ class OperatorRules:
 
     @property
     def smallest_gang(self) -> int:
-        """Largest ``least`` of all gang limits; 1 without one."""
+        """Largest ``least`` of all gang limits; 1 if there are none."""
         return max((rule.least for rule in self.rules if isinstance(rule, GangLimit)), default=1)
 
     def without(self, dropped: Rule) -> OperatorRules:
-        """The same without one of the rules."""
+        """Return the rules without one of them."""
         kept = tuple(rule for rule in self.rules if rule is not dropped)
         return OperatorRules(kept, self.fewer_moves, self.tighter_packing)
 
     def only(self, kept: Iterable[Rule]) -> OperatorRules:
-        """The same with these of its rules alone."""
+        """Return the rules with only these."""
         chosen = list(kept)
         rules = tuple(rule for rule in self.rules if any(rule is other for other in chosen))
         return OperatorRules(rules, self.fewer_moves, self.tighter_packing)
 
     def with_node_like(self, cluster: Cluster, like: int, name: str) -> OperatorRules:
-        """The same for the cluster with one more node, to which applies what does to ``like``.
+        """Return the rules for a cluster with one more node, to which those of ``like`` apply.
 
         Patterns of nodes become the names that they match, so that the new name matches where
         that of ``like`` does and nowhere else.

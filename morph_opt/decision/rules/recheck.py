@@ -1,4 +1,4 @@
-"""The audit as a policy calls it: what jobs could use is taken from the round's configurations."""
+"""Audit of a policy's decision, with the sizes of the round's configurations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def require_kept(
 
 
 def _allowed(view: RoundView, rules: OperatorRules) -> Bools:
-    """Candidates of sizes that every gang limit of their job allows, shape (K,)."""
+    """Return the candidates whose sizes all gang limits of their jobs allow, shape (K,)."""
     gpus = view.problem.candidates.gpus
     allowed = np.ones(gpus.size, dtype=bool)
     for rule in rules.rules:

@@ -1,4 +1,4 @@
-"""Rules from TOML: one table array per kind of rule."""
+"""Read rules from TOML: one table array per kind of rule."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ KINDS: dict[str, type[Rule]] = {
     "gang_limit": GangLimit,
     "maintenance": Maintenance,
 }
-"""Rules by the name of their table array, ``[[quota]]`` and so on."""
+"""Class of rule by the name of its table array, ``[[quota]]`` and so on."""
 
 FLAGS = ("fewer_moves", "tighter_packing")
 
 RULE_FIELDS = (*KINDS, *FLAGS)
-"""Everything that a file of rules may have."""
+"""Names of all entries that a file of rules may have."""
 
 
 def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRules:
-    """Rules of a TOML file.
+    """Read the rules of a TOML file.
 
     Parameters
     ----------
     path
-        The file.
+        Path of the file.
     cluster
-        Where they shall hold; patterns that none of its nodes matches are then refused.
+        Cluster of the rules, if known; patterns that match none of its nodes are refused.
 
     Raises
     ------
     InputError
-        Missing file, damaged TOML, unknown table or field, value outside its range, unknown node;
-        the message names file, field and rule.
+        If the file is missing or no TOML, has an unknown table or field or a value outside its
+        range, or names an unknown node; the message names file, field and rule.
     """
     tables, text = read_toml(path)
     document = Fields(tables, "", str(path), RULE_FIELDS, key_lines(text))
@@ -65,7 +65,7 @@ def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRule
 
 
 def rules_of(document: Fields) -> OperatorRules:
-    """Rules of a table with `RULE_FIELDS`: table arrays named as in `KINDS`, and the flags."""
+    """Return the rules of a table with `RULE_FIELDS`: arrays named as in `KINDS`, and flags."""
     flags = [document.flag(name, False) for name in FLAGS]
     found = [
         _rule(row, kind)
@@ -80,7 +80,7 @@ def rules_of(document: Fields) -> OperatorRules:
 
 
 def to_dict(rules: OperatorRules) -> dict[str, Any]:
-    """What `rules_of` reads back."""
+    """Return the table from which `rules_of` makes the same rules."""
     data: dict[str, Any] = {flag: True for flag in FLAGS if getattr(rules, flag)}
     names = {kind: name for name, kind in KINDS.items()}
     for rule in rules.rules:

@@ -1,4 +1,4 @@
-"""Jobs that the rules never let run, found before a replay waits for them in vain."""
+"""Find jobs that the rules never let run, before a replay waits for them in vain."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from morph_opt.perf.speed import SpeedModel
 def stranded_jobs(
     rules: OperatorRules, jobs: Iterable[Job], belief: SpeedModel, cluster: Cluster
 ) -> tuple[tuple[Job, str], ...]:
-    """Jobs without a configuration that gang limits, node rules and quotas allow, with a reason.
+    """Return jobs without a configuration that gang limits, node rules and quotas allow, and why.
 
-    Windows and restart limits pass, so they strand nobody. What a tenant may borrow counts as
-    its own here.
+    Maintenance windows and restart limits end, so they strand no job. GPUs that a tenant may borrow
+    count as its own.
     """
     limiting = [r for r in rules.rules if isinstance(r, GangLimit | NodeRule | TenantQuota)]
     if not limiting:
@@ -42,7 +42,7 @@ def _names(rule: _Limiting, job: Job) -> bool:
 
 
 def _can_run(job: Job, mine: list[_Limiting], builder: CandidateBuilder, cluster: Cluster) -> bool:
-    """Whether some configuration is within all limits and has enough nodes that it may use."""
+    """Return whether some configuration is within all limits and has enough allowed nodes."""
     least, most = 1.0, math.inf
     allowed = list(cluster.nodes)
     for rule in mine:

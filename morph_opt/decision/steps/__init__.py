@@ -1,1 +1,1 @@
-"""Steps of the ladder, each knowing nothing of the others."""
+"""Steps of the ladder, independent of each other."""

@@ -44,7 +44,7 @@ class Inside:
 
     @cached_property
     def alike(self) -> Ints:
-        """Group number of each candidate; computed when needed, as most large rounds do not."""
+        """Group number of each candidate; computed on first use, as most rounds need none."""
         return alike_candidates(self._problem, self._level)
 
     @cached_property
