@@ -18,17 +18,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.domain import ExecutionPlan, Job, PlanFamily, RoundState, Trace
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.policies.rigid import Fifo
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from morph_opt.table import Table
-from morph_opt.traces import LoadedTrace, load_trace
 from morph_opt.traces.easyscale import HOME
+from morph_opt.traces.format import LoadedTrace
+from morph_opt.traces.registry import load_trace
 
 CHANGE_S, GAP, WASTE, LIMIT_S = 20.0, 0.01, 0.05, 600.0
 

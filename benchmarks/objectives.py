@@ -17,12 +17,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import default_cluster
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.objectives.plain import Jct, Throughput
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.table import Table

@@ -23,7 +23,9 @@ from itertools import product
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
+from morph_opt.commandline.types import Number
 from morph_opt.decision.candidates.pairs import PairBuilder
 from morph_opt.decision.params import PairParams
 from morph_opt.decision.pose import RoundPoser
@@ -32,11 +34,11 @@ from morph_opt.domain import SEEDS, JobState, RoundState
 from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.objectives.plain import OBJECTIVES as OBJECTIVES_BY_NAME
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.table import Table
-from morph_opt.traces import FORMATS
+from morph_opt.traces.registry import FORMATS
 from morph_opt.traces.twins.gavel import gavel_twin
 
 OBJECTIVES = ("jct", "throughput", "fairness", "max_throughput")

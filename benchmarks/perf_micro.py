@@ -21,7 +21,8 @@ from pathlib import Path
 from benchmarks.perf.batch import split_batch
 from benchmarks.perf.figures import dot_rows, over_time
 from benchmarks.perf.public_runs import public_plan, read_public
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.data import locate
 from morph_opt.domain import (
     A800_NODE,

@@ -20,7 +20,8 @@ from benchmarks.perf.biased import BiasedModel
 from benchmarks.perf.protocol import populations, sample, sample_size
 from benchmarks.perf.public import read_tables
 from benchmarks.perf.report import MAIN
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.data import locate
 from morph_opt.domain import PlanFamily, default_cluster

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.domain import A800_NODE
 from morph_opt.perf.analytic.architecture import Features
 from morph_opt.perf.analytic.terms import predict_s

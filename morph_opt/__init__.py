@@ -19,8 +19,8 @@ Look at what happened
 
 Ask what takes many runs
 
-    plan            Capacity planning: how many nodes, which fleet, what is worth what
-    sweep           Many replays: cells with keys, a cache, executors, failures as rows
+    plan            Capacity planning: number of nodes, choice of a fleet, value of a change
+    sweep           Sweeps of replays: cells with keys, a cache, executors, failures as rows
 
 Decide one round
 
@@ -48,6 +48,10 @@ Write your own
     Stateless       Objective that needs only the round's tables
     Level           One goal of a ranked list: maximise ``sum value x`` over the options
 
+    LoadedTrace     A trace with the speeds that its jobs truly have
+    TableReader     Reads a table with one row per line
+    LogRow          One job of a log; before attempts are folded, one attempt
+
     InputError      Input that the engine refuses, with everything needed to mend it
 
 These names are the public ones; ``docs/api.md`` says what that means. The commands are listed by
@@ -62,9 +66,13 @@ from morph_opt.lazy import lazily
 
 if TYPE_CHECKING:
     from morph_opt import plan, sweep
-    from morph_opt.clusters import load_cluster
+    from morph_opt.clusters.short import load_cluster
     from morph_opt.decision.objective import Level, Objective, Stateless
-    from morph_opt.domain import Allocation, Cluster, InputError, Job, Trace
+    from morph_opt.domain.cluster import Cluster
+    from morph_opt.domain.errors import InputError
+    from morph_opt.domain.job import Job
+    from morph_opt.domain.placement import Allocation
+    from morph_opt.domain.trace import Trace
     from morph_opt.engine.config import ReplayConfig
     from morph_opt.explain.why import read_run
     from morph_opt.policies.base import Decision, Policy
@@ -84,9 +92,41 @@ if TYPE_CHECKING:
     from morph_opt.runs.read import Run
     from morph_opt.runs.summary import Summary
     from morph_opt.table import Table
+    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.traces.logs.reading.reader import TableReader
+    from morph_opt.traces.logs.reading.row import LogRow
     from morph_opt.traces.registry import load_trace
 else:
-    __getattr__ = lazily(__name__)
+    __getattr__ = lazily(
+        __name__,
+        {
+            ".": ("plan", "sweep"),
+            ".clusters.short": ("load_cluster",),
+            ".decision.objective": ("Level", "Objective", "Stateless"),
+            ".domain.cluster": ("Cluster",),
+            ".domain.errors": ("InputError",),
+            ".domain.job": ("Job",),
+            ".domain.placement": ("Allocation",),
+            ".domain.trace": ("Trace",),
+            ".engine.config": ("ReplayConfig",),
+            ".explain.why": ("read_run",),
+            ".policies.base": ("Decision", "Policy"),
+            ".policies.filling": ("FillingPolicy",),
+            ".policies.options": ("PolicyOptions",),
+            ".replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
+            ".report.api": ("report",),
+            ".round.decide": ("RoundDecision", "decide"),
+            ".round.reader": ("read_snapshot",),
+            ".round.snapshot": ("Snapshot",),
+            ".runs.read": ("Run",),
+            ".runs.summary": ("Summary",),
+            ".table": ("Table",),
+            ".traces.format": ("LoadedTrace",),
+            ".traces.logs.reading.reader": ("TableReader",),
+            ".traces.logs.reading.row": ("LogRow",),
+            ".traces.registry": ("load_trace",),
+        },
+    )
 
 __version__ = "0.1.0"
 
@@ -99,6 +139,8 @@ __all__ = [
     "InputError",
     "Job",
     "Level",
+    "LoadedTrace",
+    "LogRow",
     "Objective",
     "Policy",
     "PolicyOptions",
@@ -111,6 +153,7 @@ __all__ = [
     "Stateless",
     "Summary",
     "Table",
+    "TableReader",
     "Trace",
     "Workload",
     "decide",

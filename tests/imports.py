@@ -142,7 +142,7 @@ def floors(graph: Graph) -> dict[str, int]:
 WALK = (
     ("a file becomes jobs and speeds", "traces.registry", "traces.format", "domain"),
     ("a scenario becomes things", "replay.prepare", "policies.registry", "policies.options",
-     "decision.rules"),
+     "decision.rules.model"),
     ("the engine asks", "replay.run", "engine.engine", "engine.live", "domain"),
     ("a round is posed and solved", "policies.milp", "decision.pose", "decision.candidates.table",
      "formulations.round.tables"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from morph_opt.commandline import COMMANDS, Command, LineParser
+from morph_opt.commandline.catalog import COMMANDS, Command
+from morph_opt.commandline.parser import LineParser
 
 BESIDE = (
     Command("instances", "benchmarks.instances.__main__", "rounds as MILP files"),

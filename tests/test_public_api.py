@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import pydoc
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -41,6 +44,23 @@ def test_every_name_is_on_a_page_and_can_be_had(project_root: Path) -> None:
     listed = re.findall(r"^\|[^|]*\| `(\w+)` \|", page, re.MULTILINE)
     assert sorted(listed) == sorted(morph_opt.__all__)
     assert sorted(morph_opt.__all__) == morph_opt.__all__
+
+
+@pytest.mark.parametrize("package", [morph_opt, morph_opt.plan, morph_opt.sweep])
+def test_each_name_is_what_type_checkers_take_it_for(package: ModuleType) -> None:
+    """Compare the imports for type checkers with what a program gets, and with ``__all__``."""
+    tree = ast.parse(Path(str(package.__file__)).read_text("utf-8"))
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        one.name: importlib.import_module(str(node.module))
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+    assert sorted(typed) == sorted(package.__all__)
+    for name, module in typed.items():
+        found = getattr(package, name)
+        assert isinstance(found, ModuleType) or found is getattr(module, name)
 
 
 def test_help_reads_like_a_table_of_contents(project_root: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from benchmarks.acme import jobs, nodes, wholes
 from benchmarks.acme.frame import read_log
 from benchmarks.acme.plots import Plot, draw
-from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import write_atomically
 from morph_opt.documents.figures import PICTURES

@@ -32,14 +32,15 @@ from benchmarks.comparison.contenders import (
 )
 from benchmarks.comparison.objectives import write_block
 from benchmarks.comparison.records import REFERENCE, Record, interval
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.documents import read_rows, write_atomically
 from morph_opt.domain import Job, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 

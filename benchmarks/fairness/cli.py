@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.fairness import own, ratios, times
-from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from benchmarks.fairness.normalised import least_throughput, life_throughput
 from morph_opt.clusters import load_cluster
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 

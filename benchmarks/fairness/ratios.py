@@ -65,7 +65,7 @@ def run(case: Case) -> dict[str, str]:
     """One replay with belief = truth on the default cluster."""
     from morph_opt.domain import default_cluster
     from morph_opt.policies.registry import PolicyOptions, make_policy
-    from morph_opt.replay import replay
+    from morph_opt.replay.run import replay
     from morph_opt.traces.registry import load_trace
 
     trace, seed, kind, name = case

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import LineParser, Number, as_process, run_command
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
+from morph_opt.commandline.types import Number, whole
 from morph_opt.domain import SEEDS, InputError, Range
 
 if TYPE_CHECKING:

@@ -32,8 +32,9 @@ from benchmarks.planning.guide import pictures
 from benchmarks.planning.known import TRUTHS, known
 from benchmarks.planning.page import page
 from morph_opt import plan
-from morph_opt.commandline import LineParser, Number, run_command
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
+from morph_opt.commandline.types import Number, whole
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Range
 from morph_opt.replay.scenario import Scenario

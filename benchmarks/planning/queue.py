@@ -12,7 +12,7 @@ import random
 
 from morph_opt.domain import Trace
 from morph_opt.perf.tables.gangs import Gang, GangTable
-from morph_opt.traces import LoadedTrace
+from morph_opt.traces.format import LoadedTrace
 
 
 def drawn(service_s: float, gap_s: float, jobs: int, seed: int) -> list[tuple[float, int]]:

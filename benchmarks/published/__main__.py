@@ -13,7 +13,8 @@ from pathlib import Path
 
 from benchmarks.published.cases import Outcome
 from benchmarks.published.files import run_file
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.table import Table
 
 SHOWN = 5

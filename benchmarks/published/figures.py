@@ -38,15 +38,9 @@ from benchmarks.published.simulators.tiresias import simulate as simulate_rigid
 from benchmarks.published.simulators.tiresias_lists import QUEUED
 from formulations.arrays import Floats
 from formulations.shares.problem import ShareProblem, isolated_rates
-from morph_opt.commandline import (
-    LineParser,
-    NamedNumbers,
-    Number,
-    as_process,
-    named_numbers,
-    run_command,
-)
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
+from morph_opt.commandline.types import NamedNumbers, Number, named_numbers, whole
 from morph_opt.domain import SEEDS, InputError, Range
 from morph_opt.metrics.bounds.demands import LONGEST_JOB_S
 from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs

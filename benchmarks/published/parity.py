@@ -21,7 +21,8 @@ from pathlib import Path
 
 from benchmarks.published.figures import run_gavel
 from benchmarks.published.simulators.gavel import RoundRun
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.data.store import locate
 from morph_opt.documents import write_atomically
 from morph_opt.perf.tables.gavel import read_throughputs

@@ -27,7 +27,8 @@ from benchmarks.readme.results import (
     save,
 )
 from morph_opt import __version__
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError

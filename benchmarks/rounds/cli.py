@@ -40,7 +40,8 @@ from formulations.node_pattern.cells import find_kinds
 from formulations.node_pattern.patterns import reachable_free_of
 from formulations.round.tables import RoundProblem
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
 from morph_opt.commandline.types import whole
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.pose import RoundPoser

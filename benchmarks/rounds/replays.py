@@ -6,10 +6,11 @@ import functools
 
 from benchmarks.rounds.report import Setup
 from morph_opt.domain import RoundState, default_cluster
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from morph_opt.traces.registry import load_trace
 
 OBJECTIVES = ("throughput", "jct")

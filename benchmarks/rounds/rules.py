@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.rounds.replays import OBJECTIVES, rounds_of
 from benchmarks.rounds.report import Row, Setup
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.audit import audit
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -19,12 +20,12 @@ from morph_opt.decision.rules import (
     OperatorRules,
     RestartLimit,
     TenantQuota,
-    audit,
 )
 from morph_opt.domain import default_cluster
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Started, StartKind
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from morph_opt.traces.registry import load_trace
 
 EVERY_KIND = OperatorRules(

@@ -28,8 +28,8 @@ from typing import get_type_hints
 from benchmarks.instances.scaled import NODES, SLOWER
 from benchmarks.scale.measure import EXACT, RESTATED, Case, Row, case
 from benchmarks.scale.page import draw, draw_distances, page
-from morph_opt.commandline import LineParser, run_command
-from morph_opt.commandline.running import keep_memory
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import keep_memory, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 

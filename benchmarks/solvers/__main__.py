@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks.instances.library import default_folder
 from benchmarks.solvers import agreeing, building, report, running, starting
 from benchmarks.solvers.protocol import FULL, QUICK, machine
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.solvers.registry import unavailable
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from morph_opt.audit import RUN
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
+from morph_opt.commandline.types import Number
 from morph_opt.documents.figures import PICTURES
 from morph_opt.domain import InputError, Range
-from morph_opt.traces.logs import LOG_FORMATS
+from morph_opt.traces.logs.registry import LOG_FORMATS
 
 
 def make_parser() -> LineParser:

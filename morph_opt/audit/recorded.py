@@ -12,8 +12,9 @@ from morph_opt.audit import RUN
 from morph_opt.domain import Cluster, InputError
 from morph_opt.round.live.hostlist import expand_hosts
 from morph_opt.runs.read import read_run
-from morph_opt.traces.logs import LogRow, Reading, Scan, log_format
-from morph_opt.traces.logs.registry import require_format
+from morph_opt.traces.logs.reading.row import LogRow, Reading
+from morph_opt.traces.logs.reading.scan import Scan
+from morph_opt.traces.logs.registry import log_format, require_format
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.data.datasets import DATASETS, Dataset, dataset
 from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
 

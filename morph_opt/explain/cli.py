@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline import LineParser, Number, run_command
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
+from morph_opt.commandline.types import Number, whole
 from morph_opt.domain import InputError, Range
 
 ROUNDS = 5

@@ -28,7 +28,7 @@ from morph_opt.events.log import (
     Submitted,
 )
 from morph_opt.explain.cli import HOUR_S, ROUNDS
-from morph_opt.explanation import UnexplainedError
+from morph_opt.explanation.report import UnexplainedError
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario, read_scenario

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Generic, TypeVar
 
 from morph_opt.decision.pose import PosedRound
-from morph_opt.decision.rules import Rule
+from morph_opt.decision.rules.model import Rule
 from morph_opt.domain import InputError
 from morph_opt.explanation.case import Case
 

@@ -14,7 +14,7 @@ from morph_opt.domain.placement import runs_text
 from morph_opt.events.log import Cancelled
 from morph_opt.metrics.history import Segment
 from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views import RunView
+from morph_opt.runs.views.view import RunView
 from morph_opt.table import Cell, Table
 
 COLUMNS = (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from morph_opt.metrics.history import Segment
-from morph_opt.runs.views import RunView
+from morph_opt.runs.views.view import RunView
 
 Record = dict[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from morph_opt.domain import InputError
-from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import read_prices
+from morph_opt.runs.views.view import RunView
 from morph_opt.table import Table
 
 TABLES = ("jobs", "segments", "rounds", "prices", "summary")

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.options import add_options, given_options
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler

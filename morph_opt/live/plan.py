@@ -11,7 +11,7 @@ from morph_opt.live.memory import Memory
 from morph_opt.live.picture import OURS, RANKED, Picture, Seen
 from morph_opt.live.posed import Posed
 from morph_opt.live.settings import Settings
-from morph_opt.round import RoundDecision
+from morph_opt.round.decide import RoundDecision
 
 MOST_PRIORITY = 2**32 - 10
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.model import (
     MinimumRun,
     NonPreemptible,
     OperatorRules,
@@ -28,9 +28,9 @@ from morph_opt.live.settings import Settings
 from morph_opt.live.stated import Stated, gangs, paces, stated_of, unseen_end
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.tried import TriedModel
-from morph_opt.round import Snapshot, SpeedTable, state_to_json, table_of
 from morph_opt.round.reader import read_speeds
-from morph_opt.round.speeds import SpeedRow, table_to_json
+from morph_opt.round.snapshot import Snapshot, state_to_json
+from morph_opt.round.speeds import SpeedRow, SpeedTable, table_of, table_to_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
-from morph_opt.round import to_text
+from morph_opt.round.snapshot import to_text
 
 AUDIT, ROUND, ROUNDS = "audit.jsonl", "round.json", "rounds"
 METRICS, COMMANDS, STATUS, LOCK = "metrics.prom", "commands.txt", "status.txt", "lock"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.decision.rules import GangLimit
+from morph_opt.decision.rules.model import GangLimit
 from morph_opt.documents import Fields, exists, read_json
 from morph_opt.domain import ExecutionPlan, InputError, JobState
 from morph_opt.live.settings import REPORT, Settings

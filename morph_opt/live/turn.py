@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt import __version__
-from morph_opt.decision.rules import OperatorRules, read_rules
+from morph_opt.decision.rules.model import OperatorRules
+from morph_opt.decision.rules.spec import read_rules
 from morph_opt.documents.options import options_table
 from morph_opt.domain import InputError
 from morph_opt.live.execution import Executor
@@ -25,7 +26,9 @@ from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
 from morph_opt.live.status import metrics_of, opted_in, status_of
 from morph_opt.policies.options import PolicyOptions
-from morph_opt.round import RoundDecision, Snapshot, decide_round, parse_snapshot, to_text
+from morph_opt.round.decide import RoundDecision, decide_round
+from morph_opt.round.reader import parse_snapshot
+from morph_opt.round.snapshot import Snapshot, to_text
 
 OBSERVE, ADVISE, ACT = "observe", "advise", "act"
 _BACK_OFF = 2.0

@@ -22,7 +22,22 @@ if TYPE_CHECKING:
     from morph_opt.plan.stats import needed
     from morph_opt.runs.slo import Slo
 else:
-    __getattr__ = lazily(__name__)
+    __getattr__ = lazily(
+        __name__,
+        {
+            ".answer": ("Answer",),
+            ".ask": ("Ask",),
+            ".questions.comparing": ("compare",),
+            ".questions.eta": ("eta",),
+            ".questions.fleets": ("fleet",),
+            ".questions.growth": ("growth",),
+            ".questions.removing": ("remove",),
+            ".questions.sizes": ("nodes",),
+            ".questions.worth": ("worth",),
+            ".stats": ("needed",),
+            "morph_opt.runs.slo": ("Slo",),
+        },
+    )
 
 __all__ = [
     "Answer",

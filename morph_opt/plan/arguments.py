@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from morph_opt.commandline import LineParser, Number
 from morph_opt.commandline.options import add_options
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.types import Number, whole
 from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.domain.options import asked

@@ -11,8 +11,9 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.commandline import named_numbers, run_command
 from morph_opt.commandline.options import dest_of, given_options
+from morph_opt.commandline.running import run_command
+from morph_opt.commandline.types import named_numbers
 from morph_opt.documents import Fields, key_lines, read_toml
 from morph_opt.domain import InputError, Range
 from morph_opt.domain.options import Setting, asked
@@ -87,7 +88,7 @@ def _only(given: argparse.Namespace, names: set[str]) -> argparse.Namespace:
 def _written(given: argparse.Namespace) -> str:
     """Write what a scheduler answers now as a snapshot in the folder of the answer."""
     from morph_opt.plan.ask import Ask
-    from morph_opt.round.live import read_live, write_snapshot
+    from morph_opt.round.live.sources import read_live, write_snapshot
 
     live = read_live(given.live)
     for name in given.jobs or ():

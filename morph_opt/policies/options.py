@@ -10,7 +10,7 @@ from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.options import Setting, asked, changed, documented, option, require_all
 
 if TYPE_CHECKING:
-    from morph_opt.decision.rules import OperatorRules
+    from morph_opt.decision.rules.model import OperatorRules
 
 WEIGHTS = Range(1e-6, 1e6)
 """Of tenants; their quotients stay far from the tolerances of solvers."""
@@ -135,7 +135,7 @@ class DecisionOptions:
 
 
 def _no_rules() -> OperatorRules:
-    from morph_opt.decision.rules import OperatorRules
+    from morph_opt.decision.rules.model import OperatorRules
 
     return OperatorRules()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from morph_opt.clusters import load_cluster, parse_short
 from morph_opt.clusters.equal import EqualNodes
-from morph_opt.commandline import LineParser, NamedNumbers, named_numbers
 from morph_opt.commandline.options import add_options, flagged, given_options
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.types import NamedNumbers, named_numbers, whole
 from morph_opt.domain import Cluster, InputError, default_cluster
 from morph_opt.domain.options import asked
 from morph_opt.engine.config import ReplayConfig

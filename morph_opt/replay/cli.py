@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import run_command
+from morph_opt.commandline.running import run_command
 from morph_opt.domain import InputError
 from morph_opt.policies.options import Scheduler
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from

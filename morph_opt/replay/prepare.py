@@ -111,7 +111,7 @@ def prepare(scenario: Scenario) -> Prepared:
 
 
 def _prepared(scenario: Scenario) -> Prepared:
-    from morph_opt.decision.rules import stranded_jobs
+    from morph_opt.decision.rules.stranded import stranded_jobs
     from morph_opt.traces.registry import load_trace
 
     workload, scheduler, cluster = scenario.workload, scenario.scheduler, scenario.cluster
@@ -189,7 +189,8 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
 
 
 def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
-    from morph_opt.decision.rules import OperatorRules, read_rules
+    from morph_opt.decision.rules.model import OperatorRules
+    from morph_opt.decision.rules.spec import read_rules
     from morph_opt.policies.registry import require_effect, require_understood
 
     scheduler, cluster = scenario.scheduler, scenario.cluster

@@ -41,7 +41,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
     if not (explain or folder is not None or rules.rules):
         return prepared
 
-    from morph_opt.explanation import Effort
+    from morph_opt.explanation.report import Effort
     from morph_opt.round.decide import make_explainer
     from morph_opt.round.watch import ExplanationLog, RoundDumper, WatchedPolicy, Watcher
 
@@ -165,7 +165,7 @@ def reasons(
     InputError
         If the log does not follow from the run's inputs, or the job is in none of the rounds.
     """
-    from morph_opt.explanation import Effort, UnexplainedError
+    from morph_opt.explanation.report import Effort, UnexplainedError
     from morph_opt.explanation.text import job_text
     from morph_opt.round.decide import make_explainer
 

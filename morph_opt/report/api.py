@@ -9,7 +9,7 @@ from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.runs.read import Run
-from morph_opt.runs.views import open_runs
+from morph_opt.runs.views.view import open_runs
 
 
 def report(

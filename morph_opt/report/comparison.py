@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from morph_opt.metrics.history import Scalar
 from morph_opt.runs.summary import Values
-from morph_opt.runs.views import RunView
+from morph_opt.runs.views.view import RunView
 from morph_opt.table import Table
 
 

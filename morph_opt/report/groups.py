@@ -11,7 +11,7 @@ import numpy.typing as npt
 from morph_opt.documents.style import OTHER
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views import RunView
+from morph_opt.runs.views.view import RunView
 
 LONGEST_LABEL = 60
 """Largest number of characters of a label."""

@@ -14,9 +14,9 @@ from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
 from morph_opt.report.groups import groupings
 from morph_opt.report.pairs import Pairs
-from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import Price, is_explained, read_prices, read_waits
 from morph_opt.runs.views.series import gpus_held
+from morph_opt.runs.views.view import RunView
 from morph_opt.table import Table
 
 

@@ -11,7 +11,7 @@ from formulations.arrays import Floats
 from morph_opt.domain import InputError
 from morph_opt.metrics.fairness import SIZES
 from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views import RunView
+from morph_opt.runs.views.view import RunView
 from morph_opt.table import Table
 
 SAME_S = 0.5

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.documents.figures import drawing, line, logarithmic, rules
 from morph_opt.documents.style import BLUE, INK, ORANGE, PALETTE, key, looks, plain_number
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from morph_opt.report.drawing.time_axis import TimeAxis
-    from morph_opt.runs.views import RunView
+    from morph_opt.runs.views.view import RunView
 
 
 MOST_VECTORS = 20_000
@@ -219,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from morph_opt.runs.views import open_runs
+    from morph_opt.runs.views.view import open_runs
 
     if options.out.suffix.lower() != ".svg":
         raise InputError(f"must end in .svg, got {str(options.out)!r}", field="--out")

@@ -13,9 +13,9 @@ from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.groups import short
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import Price
 from morph_opt.runs.views.series import Steps
+from morph_opt.runs.views.view import RunView
 from morph_opt.runs.write import EVENTS, JOBS
 from morph_opt.table import Cell, Table
 

@@ -11,9 +11,9 @@ from morph_opt.report.comparison import Comparison, number
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.paired import SAME_S, Pairing
 from morph_opt.runs.summary import Values
-from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import Price
 from morph_opt.runs.views.series import Steps
+from morph_opt.runs.views.view import RunView
 
 
 def hours(seconds: float) -> str:

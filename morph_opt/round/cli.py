@@ -9,16 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.options import add_options, given_options
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
+from morph_opt.commandline.types import Number, whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explanation.report import Effort
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.round.decide import RoundDecision
-    from morph_opt.round.live import Live
+    from morph_opt.round.live.build import Live
 
 
 def make_parser() -> LineParser:
@@ -93,13 +94,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from morph_opt.decision.rules import read_rules
+    from morph_opt.decision.rules.spec import read_rules
     from morph_opt.documents.model import form_of
-    from morph_opt.explanation import RuleConflictError, explanation_text
+    from morph_opt.explanation.conflict import RuleConflictError
+    from morph_opt.explanation.text import explanation_text
     from morph_opt.policies.auto import AUTO
     from morph_opt.policies.registry import require_understood, require_workers
     from morph_opt.round.decide import decide_round
-    from morph_opt.round.live import live_text
+    from morph_opt.round.live.sources import live_text
     from morph_opt.round.reader import read_snapshot
     from morph_opt.round.snapshot import to_text
     from morph_opt.round.text import decision_text
@@ -154,7 +156,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _live(arguments: argparse.Namespace) -> Live | None:
     """What a scheduler answered; None where a snapshot is given."""
     from morph_opt.documents import require_no_input
-    from morph_opt.round.live import read_live, write_snapshot
+    from morph_opt.round.live.sources import read_live, write_snapshot
 
     if (arguments.state is None) == (arguments.live is None):
         raise InputError("give either --state or --from", field="--state")

@@ -11,12 +11,12 @@ from typing import Any
 
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.ranked import ExactMip, whole_model
-from morph_opt.decision.rules import OperatorRules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.documents.model import form_of, write_model
 from morph_opt.domain import Assignment, InputError, RoundState
 from morph_opt.domain.arguments import require_type
-from morph_opt.explanation import Effort, Explainer, RoundExplanation
-from morph_opt.explanation.report import rounded
+from morph_opt.explanation.explainer import Explainer
+from morph_opt.explanation.report import Effort, RoundExplanation, rounded
 from morph_opt.explanation.text import job_text
 from morph_opt.extend import given_by_value
 from morph_opt.perf.speed import SpeedModel, pair_speeds

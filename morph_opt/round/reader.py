@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.clusters.spec import LISTED_FIELDS, cluster_of
-from morph_opt.decision.rules import OperatorRules, require_known_nodes
+from morph_opt.decision.rules.known import require_known_nodes
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.spec import RULE_FIELDS, rules_of
 from morph_opt.documents import Fields, exists, names_of, parse_json
 from morph_opt.domain import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from formulations.resources import OPTIONAL
-from morph_opt.decision.rules import OperatorRules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.spec import to_dict
 from morph_opt.documents import JSON_BYTES, plain, read_stdin, write_atomically
 from morph_opt.documents import read_text as file_text

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from morph_opt.decision.rules import OperatorRules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
 from morph_opt.domain import Cluster, InputError, RoundState
-from morph_opt.explanation import Explainer, UnexplainedError
+from morph_opt.explanation.explainer import Explainer
+from morph_opt.explanation.report import UnexplainedError
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.milp import InfeasibleRoundError

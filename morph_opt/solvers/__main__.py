@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.domain import InputError
 from morph_opt.domain.nearest import unknown
 

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from morph_opt.sweep.store import CellStore
     from morph_opt.sweep.table import SweepTable
 else:
-    __getattr__ = lazily(__name__)
+    __getattr__ = lazily(
+        __name__,
+        {
+            ".cell": ("Cell",),
+            ".driver": ("Progress", "run_cells"),
+            ".order": ("Done", "Failure", "Limits"),
+            ".spec": ("Spec", "read_spec"),
+            ".store": ("CellStore",),
+            ".table": ("SweepTable",),
+        },
+    )
 
 __all__ = [
     "Cell",

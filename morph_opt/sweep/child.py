@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.commandline.types import whole
 
 ORPHANED = 75

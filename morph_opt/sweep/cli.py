@@ -9,7 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import run_command
 from morph_opt.domain import InputError
 
 if TYPE_CHECKING:

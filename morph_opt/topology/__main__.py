@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.topology.draw import draw_topology
 from morph_opt.topology.text import topology_text
 

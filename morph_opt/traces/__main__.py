@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.parser import LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.documents import require_no_input, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of

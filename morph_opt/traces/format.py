@@ -120,7 +120,7 @@ class TraceFormat:
 
     @property
     def specs(self) -> tuple[str, ...]:
-        """The traces that are listed, as `morph_opt.traces.load_trace` takes them."""
+        """The traces that are listed, as `morph_opt.traces.registry.load_trace` takes them."""
         return tuple(f"{self.name}/{one}" if one else self.name for one in self.arguments)
 
 

@@ -21,7 +21,7 @@ from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from tests.engine.toys import ToySpeeds, cluster, random_trace
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline import described
+from tests.commands.described import described
 from tests.known import KNOWN, MAIN, parser_of
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ from functools import partial
 
 import pytest
 
-from morph_opt.commandline import LineParser, OptionFacts, described
+from morph_opt.commandline.parser import LineParser
+from tests.commands.described import OptionFacts, described
 from tests.known import KNOWN, parser_of
 
 LONGEST_LINE = 600

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt import __main__ as root
-from morph_opt.commandline import COMMANDS
+from morph_opt.commandline.catalog import COMMANDS
 from morph_opt.commandline.running import (
     BAD_INPUT,
     BROKEN_PIPE,
@@ -355,7 +355,7 @@ def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(
 
 KEPT = """
 import resource, sys
-from morph_opt.commandline import as_process
+from morph_opt.commandline.running import as_process
 
 def main(_arguments):
     faults = []

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline import described
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import on_command_line
 from morph_opt.domain.options import asked
@@ -15,6 +14,7 @@ from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 from morph_opt.replay.arguments import make_parser, scenario_from
 from morph_opt.traces.options import LogOptions
+from tests.commands.described import described
 from tests.known import KNOWN, MAIN, parser_of
 
 ROOT = Path(__file__).parents[2]

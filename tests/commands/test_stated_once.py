@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline import LineParser
 from morph_opt.commandline.options import add_options, flagged, given_options, words_of
+from morph_opt.commandline.parser import LineParser
 from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
 from morph_opt.documents.options import options_table, read_options
 from morph_opt.domain import InputError, Range

@@ -19,7 +19,7 @@ import pytest
 from morph_opt.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
 from morph_opt.data.__main__ import main
 from morph_opt.domain import InputError
-from morph_opt.traces import load_trace
+from morph_opt.traces.registry import load_trace
 
 FILES = {"LICENSE": b"free\n", "simulator/workloads/naive.csv": b"name\n"}
 

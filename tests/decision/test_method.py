@@ -15,7 +15,7 @@ from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.rules import Maintenance, NodeRule, OperatorRules
+from morph_opt.decision.rules.model import Maintenance, NodeRule, OperatorRules
 from morph_opt.policies.milp import ClaimError, MilpPolicy
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver

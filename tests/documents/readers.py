@@ -16,7 +16,7 @@ from benchmarks.readme.cases import cases
 from benchmarks.readme.rerun import read_measured
 from benchmarks.readme.results import load
 from morph_opt.clusters import read_cluster
-from morph_opt.decision.rules import read_rules
+from morph_opt.decision.rules.spec import read_rules
 from morph_opt.documents import TOML_BYTES, read_text
 from morph_opt.domain import default_cluster
 from morph_opt.engine.node_events import read_node_events
@@ -28,8 +28,8 @@ from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.reader import read_snapshot
 from morph_opt.runs.read import Run, folder_parts, read_run
 from morph_opt.runs.rounds import HEADER
-from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import read_prices, read_waits
+from morph_opt.runs.views.view import RunView
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.traces import gavel, tiresias

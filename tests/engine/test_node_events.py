@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.engine.node_events import merged
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.events.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
-from morph_opt.replay import (
-    AllocationError,
-    NodeEvent,
-    ReplayConfig,
-    random_failures,
-    read_node_events,
-    replay,
-)
+from morph_opt.replay.run import replay
+from morph_opt.strict.rules import AllocationError
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 ONE_SECOND = ToySpeeds({"m": 1.0}, counts=(1, 2, 4))

@@ -27,7 +27,7 @@ from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.strict.facts import RunLookup
-from morph_opt.traces import load_trace
+from morph_opt.traces.registry import load_trace
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
 NODES = load_cluster("1x2:V100+2x2:P100")

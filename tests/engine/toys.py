@@ -26,7 +26,7 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.traces import LoadedTrace
+from morph_opt.traces.format import LoadedTrace
 
 DP = ExecutionPlan.parse("dp")
 GC = ExecutionPlan.parse("dp+gc")

@@ -9,11 +9,11 @@ import pytest
 import morph_opt as mo
 from morph_opt import runs
 from morph_opt.domain import InputError
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import RoundDecided
 from morph_opt.explain.cli import main
 from morph_opt.explain.why import stretches, why
 from morph_opt.policies.objectives.plain import Jct
-from morph_opt.replay import ReplayConfig
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.watching import repeated

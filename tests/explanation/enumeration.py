@@ -20,7 +20,7 @@ from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.objective import Objective, Stateless
 from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.rules import Maintenance, NodeRule, OperatorRules, Rule
+from morph_opt.decision.rules.model import Maintenance, NodeRule, OperatorRules, Rule
 from morph_opt.domain import (
     A800_NODE,
     Assignment,
@@ -36,8 +36,7 @@ from morph_opt.domain import (
     Span,
     partitions,
 )
-from morph_opt.explanation import RoundExplanation
-from morph_opt.explanation.report import JobExplanation, Option
+from morph_opt.explanation.report import JobExplanation, Option, RoundExplanation
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from morph_opt.round.speeds import SpeedRow, SpeedTable

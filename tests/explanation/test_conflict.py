@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,

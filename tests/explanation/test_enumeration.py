@@ -8,8 +8,8 @@ import numpy as np
 
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
-from morph_opt.explanation import Effort, Explainer
-from morph_opt.explanation.explainer import as_granted
+from morph_opt.explanation.explainer import Explainer, as_granted
+from morph_opt.explanation.report import Effort
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.solvers.highs import HighsSolver
 from tests.explanation.enumeration import Enumerated, complaints, random_round

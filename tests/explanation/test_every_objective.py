@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from morph_opt.clusters import load_cluster
-from morph_opt.decision.rules import GangLimit, OperatorRules, TenantQuota
+from morph_opt.decision.rules.model import GangLimit, OperatorRules, TenantQuota
 from morph_opt.domain import JobState, RoundState
-from morph_opt.explanation import Effort
 from morph_opt.explanation.case import Case
+from morph_opt.explanation.report import Effort
 from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.options import MILP_OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.round import make_explainer
+from morph_opt.round.decide import make_explainer
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.twins.gavel import gavel_twin

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import Selection
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -22,9 +22,9 @@ from morph_opt.decision.rules import (
 )
 from morph_opt.decision.rules.spec import KINDS
 from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
-from morph_opt.explanation import Effort, explanation_text
 from morph_opt.explanation.explainer import as_granted
-from morph_opt.explanation.text import _REASONS
+from morph_opt.explanation.report import Effort
+from morph_opt.explanation.text import _REASONS, explanation_text
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.tables.table import MeasuredTable
 from morph_opt.policies.milp import MilpPolicy

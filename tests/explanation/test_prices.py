@@ -10,8 +10,8 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.domain import SideDemand
-from morph_opt.explanation import Effort
 from morph_opt.explanation.prices import Prices
+from morph_opt.explanation.report import Effort
 from morph_opt.explanation.text import job_text
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules import OperatorRules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import RoundState
-from morph_opt.explanation import Effort, Explainer, RoundExplanation
-from morph_opt.explanation.report import JobExplanation
+from morph_opt.explanation.explainer import Explainer
+from morph_opt.explanation.report import Effort, JobExplanation, RoundExplanation
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.objectives.plain import Jct, Throughput

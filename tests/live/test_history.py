@@ -15,7 +15,7 @@ from morph_opt.live.history import write_run
 from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.live.turn import OBSERVE, Mode
 from morph_opt.runs.read import Run, read_run
-from morph_opt.traces.logs import Reading
+from morph_opt.traces.logs.reading.row import Reading
 from tests.live.fake import FakeJob, FakeSlurm
 from tests.live.scene import OPEN, controller, finish, steps, submitted
 

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import Allocation, Cluster, InputError, SideDemand, Span, Trace
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.engine import Engine
+from morph_opt.engine.node_events import random_failures
 from morph_opt.events.log import Begun, Completed
-from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
 from morph_opt.metrics.bounds import completion as lower
-from morph_opt.metrics.bounds.completion import completion_jct_s
+from morph_opt.metrics.bounds.completion import JobDemand, completion_jct_s
 from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 from morph_opt.metrics.bounds.demands import (
     job_demands,
@@ -26,17 +28,20 @@ from morph_opt.metrics.bounds.demands import (
 )
 from morph_opt.metrics.bounds.lower import (
     Demands,
+    avg_jct_lower_bound,
     floor_jct_s,
     floor_makespan_s,
     fluid_schedule,
+    makespan_lower_bound,
     srpt_finish_s,
     srpt_jct_s,
     weighted_jct_lower_bound,
     work_makespan_s,
 )
+from morph_opt.metrics.history import read_history
 from morph_opt.policies.base import Decision
 from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
-from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
+from morph_opt.replay.run import replay
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 

@@ -23,7 +23,8 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.metrics import read_history, rounds_over_capacity
+from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.history import read_history
 from morph_opt.metrics.promises import PromiseCount, promise_metrics
 from morph_opt.metrics.schedule import metrics_of, quantile
 from morph_opt.perf.gang import GangSpeeds

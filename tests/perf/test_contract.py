@@ -11,8 +11,7 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.tried import TriedModel
-from morph_opt.traces import load_trace
-from morph_opt.traces.registry import home_cluster
+from morph_opt.traces.registry import home_cluster, load_trace
 
 WIDEST = 12
 SPANS = (Span.LEAF, Span.POD)

@@ -166,7 +166,7 @@ class InProcess:
         return [self._known.setdefault(one, self._verdict(*one, slo)) for one in scenarios]
 
     def _verdict(self, size: int, seed: int, slo: Slo) -> Verdict:
-        from morph_opt.replay import ReplayConfig
+        from morph_opt.engine.config import ReplayConfig
 
         loaded = mmk("100/30/40", seed=seed)
         config = ReplayConfig(interval_s=10.0, restart_s=0.0)

@@ -11,7 +11,7 @@ from formulations.objectives import feedback
 from formulations.objectives.feedback import Turns
 from formulations.round.check import check
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules import GangLimit, OperatorRules
+from morph_opt.decision.rules.model import GangLimit, OperatorRules
 from morph_opt.domain import (
     Assignment,
     Cluster,

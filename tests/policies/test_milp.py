@@ -21,7 +21,7 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.rules import GangLimit, OperatorRules
+from morph_opt.decision.rules.model import GangLimit, OperatorRules
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import ClaimError, MilpPolicy

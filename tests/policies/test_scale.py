@@ -35,7 +35,7 @@ from morph_opt.policies.malleable import pollux_rule
 from morph_opt.policies.malleable.pollux_rule import Budget
 from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from tests.policies.worlds import DP, job
 
 SHORT, LONG = 1.0 / 512, 1024.0

@@ -11,6 +11,7 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.domain import Cluster, InputError, RoundState
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.node_events import random_failures
 from morph_opt.events.log import (
     Completed,
@@ -26,9 +27,9 @@ from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.cli import main
 from morph_opt.replay.initial import continued
+from morph_opt.replay.run import replay
 from morph_opt.round.snapshot import state_to_json, to_text
 from morph_opt.round.speeds import table_of, table_to_json
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import (
     Completed,
@@ -28,12 +29,15 @@ from morph_opt.events.log import (
     event_from_line,
     event_to_line,
 )
-from morph_opt.metrics import rounds_over_capacity
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands, paired_curve
+from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.history import read_history
-from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
+from morph_opt.replay import cli
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
 from morph_opt.runs.early import MissedError
 from morph_opt.runs.slo import Slo
+from morph_opt.strict.rules import AllocationError
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 from tests.replay.test_run_folder import assert_same, interrupted

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.domain import Trace
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.replay.report import result_table
+from morph_opt.replay.run import replay
 from tests.policies.worlds import LINEAR, cluster, job
 
 pytestmark = pytest.mark.parametrize("until_s", [None, 300.0])

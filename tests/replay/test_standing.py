@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import Cluster, RoundState, Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import Event, NodeStatus, RoundDecided
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from morph_opt.runs.rounds import row_to_line
 from tests.engine.toys import ToySpeeds, cluster, job, random_trace
 

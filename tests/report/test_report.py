@@ -23,8 +23,8 @@ from morph_opt.report.drawing.charts import MOST_STEPS
 from morph_opt.report.drawing.gantt import Detail, node_shares
 from morph_opt.report.paired import differences, pair_jobs
 from morph_opt.report.pairs import Pairs
-from morph_opt.runs.views import open_run, open_runs
 from morph_opt.runs.views.series import Steps, gpus_held, gpus_there
+from morph_opt.runs.views.view import open_run, open_runs
 from tests.report.pages import models, source, tables_of, unpacked
 from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
 

@@ -9,7 +9,8 @@ import pytest
 
 from morph_opt.domain import InputError
 from morph_opt.policies.registry import PolicyOptions
-from morph_opt.round import decide_round, parse_snapshot
+from morph_opt.round.decide import decide_round
+from morph_opt.round.reader import parse_snapshot
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,11 @@ from morph_opt.clusters.spec import LISTED_FIELDS
 from morph_opt.documents import names_of
 from morph_opt.domain import GpuType, InputError, Leaf, Node, NodeType, Span
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.round import (
-    parse_snapshot,
-    read_snapshot,
-    rows_to_json,
-    state_to_json,
-    table_of,
-    to_text,
-    write_document,
-)
 from morph_opt.round import reader as fields
 from morph_opt.round.pairs import PairRow
-from morph_opt.round.speeds import ROW_FIELDS
+from morph_opt.round.reader import parse_snapshot, read_snapshot
+from morph_opt.round.snapshot import state_to_json, to_text, write_document
+from morph_opt.round.speeds import ROW_FIELDS, rows_to_json, table_of
 from tests.policies.worlds import random_world
 from tests.round.documents import document, spoiled
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.round import decide_round
-from morph_opt.round.decide import RoundDecision
+from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
 from tests.round.documents import document
 

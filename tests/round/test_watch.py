@@ -15,8 +15,8 @@ from morph_opt.clusters import load_cluster
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, RoundState
-from morph_opt.explanation import Effort
 from morph_opt.explanation.case import Case
+from morph_opt.explanation.report import Effort
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
@@ -25,7 +25,9 @@ from morph_opt.replay import cli
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.watching import watched
-from morph_opt.round import decide_round, read_snapshot, reader
+from morph_opt.round import reader
+from morph_opt.round.decide import decide_round
+from morph_opt.round.reader import read_snapshot
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
 CLUSTER = """
@@ -98,7 +100,7 @@ def test_dumped_states_decide_as_the_replay_did(
     objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two leaves, an uplink, drained and failed nodes, rules, and a restart in progress."""
-    from morph_opt.replay import replay
+    from morph_opt.replay.run import replay
 
     here(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -184,7 +186,7 @@ def test_dumped_pairs_and_learnt_beliefs_decide_as_the_replay_did(
     asked: dict[str, Any], packing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partners stand in the states and pairs in the speeds; what was learnt has a file a round."""
-    from morph_opt.replay import replay
+    from morph_opt.replay.run import replay
 
     monkeypatch.chdir(tmp_path)
     scenario = Scenario(objective="jct").replaced(

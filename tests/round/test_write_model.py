@@ -14,9 +14,11 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.domain import InputError
-from morph_opt.explanation import RuleConflictError
+from morph_opt.explanation.conflict import RuleConflictError
 from morph_opt.policies.registry import PolicyOptions
-from morph_opt.round import cli, decide_round, parse_snapshot
+from morph_opt.round import cli
+from morph_opt.round.decide import decide_round
+from morph_opt.round.reader import parse_snapshot
 from tests.round.random_snapshots import random_requests, random_snapshot
 
 STATE = "docs/schema/example-state.json"

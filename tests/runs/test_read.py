@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError, Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Completed, RoundDecided, Started, StartKind, event_to_line
-from morph_opt.replay import ReplayConfig, ReplayResult, replay
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
 from morph_opt.runs.jobs import FORMER, job_rows, jobs_csv
 from morph_opt.runs.read import Parts, Run, read_run
 from morph_opt.runs.rounds import RoundRow, row_to_line

@@ -34,7 +34,7 @@ from morph_opt.metrics.capacity import CapacityCount
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.round import decide_round
+from morph_opt.round.decide import decide_round
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.strict import rules
 from morph_opt.strict.check import BeliefChecks

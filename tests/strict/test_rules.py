@@ -20,16 +20,13 @@ from morph_opt.domain import (
     SideDemand,
     Trace,
 )
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.engine import Engine
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.base import Decision
-from morph_opt.replay import (
-    AllocationError,
-    Engine,
-    ReplayConfig,
-    StateFacts,
-    check_allocation,
-)
+from morph_opt.strict.check import check_allocation
 from morph_opt.strict.facts import RunLookup
+from morph_opt.strict.rules import AllocationError, StateFacts
 from tests.engine.packing_toys import PairedToys, pair
 from tests.engine.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morph_opt.domain import A800_NODE, Cluster, InputError, Leaf, Node, Placement, Span
-from morph_opt.topology import (
+from morph_opt.topology.graph import (
     Kind,
     Vertex,
     bandwidth_gb_per_s,

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import ExecutionPlan, InputError, Job
-from morph_opt.traces import load_trace
 from morph_opt.traces.morphling import read_workload
-from morph_opt.traces.registry import home_cluster
+from morph_opt.traces.registry import home_cluster, load_trace
 from morph_opt.traces.twins.gavel import SLO_FACTORS
 
 TABLE = {

@@ -11,8 +11,8 @@ import pytest
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import InputError, default_cluster
 from morph_opt.metrics.bounds.demands import why_impossible
-from morph_opt.traces import FORMATS, LoadedTrace, TraceFormat, known_traces, load_trace
-from morph_opt.traces.registry import home_cluster, takes_seed
+from morph_opt.traces.format import LoadedTrace, TraceFormat
+from morph_opt.traces.registry import FORMATS, home_cluster, known_traces, load_trace, takes_seed
 
 LOG_SETS = {"acme", "helios", "philly"}
 SPECS = [(known, spec) for known in FORMATS.values() for spec in known.specs]

@@ -11,12 +11,13 @@ import pytest
 
 from morph_opt import extend
 from morph_opt.domain import InputError
-from morph_opt.traces import known_traces, load_trace, registry
+from morph_opt.traces import registry
+from morph_opt.traces.registry import known_traces, load_trace
 
 SOURCE = """
 from dataclasses import replace
 from morph_opt.domain import Trace
-from morph_opt.traces import load_trace
+from morph_opt.traces.registry import load_trace
 
 def half(argument, *, seed):
     loaded = load_trace(argument or "naive", seed=seed)

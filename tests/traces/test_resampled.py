@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from morph_opt.domain import InputError, Job, Trace
-from morph_opt.traces import load_trace
-from morph_opt.traces.registry import home_cluster
+from morph_opt.traces.registry import home_cluster, load_trace
 from morph_opt.traces.resampled import (
     DAYS,
     WEEKS,

@@ -21,8 +21,8 @@ from morph_opt.domain import (
 from morph_opt.metrics.bounds.demands import why_impossible
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import Configuration
-from morph_opt.traces import TWINS, twin
 from morph_opt.traces.requested import RequestedSpeeds
+from morph_opt.traces.twins.morphling import TWINS, twin
 from morph_opt.traces.twins.sampling import assign, match_total, stratified
 from morph_opt.traces.twins.stats import load_stats
 

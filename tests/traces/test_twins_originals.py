@@ -14,8 +14,9 @@ import pytest
 
 from benchmarks.twins import calibrate
 from morph_opt.domain import Job, Trace
-from morph_opt.traces import TWINS, load_trace
+from morph_opt.traces.registry import load_trace
 from morph_opt.traces.requested import RequestedSpeeds
+from morph_opt.traces.twins.morphling import TWINS
 
 SEEDS = (0, 1, 2)
 LARGE = ("base", "bp", "mt")

@@ -7,7 +7,7 @@ import pytest
 from morph_opt.domain import default_cluster
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.run import replay
-from morph_opt.traces import load_trace
+from morph_opt.traces.registry import load_trace
 
 CASES = [
     ("base", "milp", "jct"),

@@ -20,7 +20,7 @@ from benchmarks.published.files import run_file
 from benchmarks.published.parts import tiresias_samples
 from benchmarks.readme import results
 from morph_opt.clusters.spec import read_cluster
-from morph_opt.decision.rules import read_rules
+from morph_opt.decision.rules.spec import read_rules
 from morph_opt.domain import Cluster, default_cluster
 from morph_opt.engine.node_events import read_node_events
 from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
@@ -29,16 +29,17 @@ from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
 from morph_opt.plan.cli import read_prices
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.round.live import read_live
+from morph_opt.round.live.sources import read_live
 from morph_opt.round.reader import read_snapshot
 from morph_opt.runs.read import read_run
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.sweep.spec import read_list, read_spec
 from morph_opt.traces import easyscale, gavel, morphling, tiresias
-from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.scan import Scan
+from morph_opt.traces.logs.registry import log_format
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
 
 Command = tuple[str, tuple[str, ...]]

@@ -10,7 +10,7 @@ from typing import Any
 from morph_opt.domain import InputError, RoundState
 from morph_opt.domain._validate import require_int
 from morph_opt.domain.arguments import require_type
-from morph_opt.explanation import Effort, UnexplainedError
+from morph_opt.explanation.report import Effort, UnexplainedError
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.questions.comparing import metric_of, sentence

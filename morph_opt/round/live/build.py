@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from glob import escape
 
-from morph_opt.decision.rules import NodeRule, NonPreemptible, OperatorRules, Rule, TenantQuota
+from morph_opt.decision.rules.model import (
+    NodeRule,
+    NonPreemptible,
+    OperatorRules,
+    Rule,
+    TenantQuota,
+)
 from morph_opt.domain import (
     Assignment,
     Cluster,

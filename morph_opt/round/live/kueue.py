@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.arrays import Ints
-from morph_opt.decision.rules import TenantQuota
+from morph_opt.decision.rules.model import TenantQuota
 from morph_opt.documents import Fields, parse_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE

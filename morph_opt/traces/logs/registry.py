@@ -47,7 +47,7 @@ LOG_FORMATS: dict[str, type[Reader]] = {
         OwnTableReader,
     )
 }
-"""Those that are built in; `morph_opt.traces.FORMATS` has them among all traces."""
+"""Those that are built in; `morph_opt.traces.registry.FORMATS` has them among all traces."""
 
 _LONGEST = 200
 

@@ -13,7 +13,8 @@ from morph_opt.decision.candidates.pairs import PairBuilder
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.params import PairParams
 from morph_opt.decision.placement import to_allocation
-from morph_opt.decision.rules import MinimumRun, NodeRule, OperatorRules, TenantQuota, apply_rules
+from morph_opt.decision.rules.compile import apply_rules
+from morph_opt.decision.rules.model import MinimumRun, NodeRule, OperatorRules, TenantQuota
 from morph_opt.domain import (
     Allocation,
     Assignment,
@@ -30,8 +31,9 @@ from morph_opt.perf.speed import pair_speeds, require_pair_speeds
 from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.replay import StateFacts, check_allocation
+from morph_opt.strict.check import check_allocation
 from morph_opt.strict.facts import RunLookup
+from morph_opt.strict.rules import StateFacts
 from morph_opt.traces.twins.gavel import gavel_twin
 
 KEYS = {"A": ("A", 1), "B": ("B", 1), "C": ("C", 1), "W": ("W", 2), "V": ("V", 2)}

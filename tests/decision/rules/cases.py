@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,

@@ -12,8 +12,10 @@ from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.tables import NONE, Level, Selection
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.rules import BrokenRuleError, OperatorRules, apply_rules, audit
 from morph_opt.decision.rules import recheck as recheck_module
+from morph_opt.decision.rules.audit import BrokenRuleError, audit
+from morph_opt.decision.rules.compile import apply_rules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import Allocation, Assignment
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.registry import make_objective

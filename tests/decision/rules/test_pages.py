@@ -8,7 +8,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from morph_opt.decision.rules import Maintenance, TenantQuota
+from morph_opt.decision.rules.model import Maintenance, TenantQuota
 from morph_opt.decision.rules.spec import KINDS, RULE_FIELDS, rules_of
 from morph_opt.documents import Fields
 

@@ -9,7 +9,8 @@ import pytest
 
 from formulations.round.check import check
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules import apply_rules, audit
+from morph_opt.decision.rules.audit import audit
+from morph_opt.decision.rules.compile import apply_rules
 from morph_opt.decision.rules.model import Rule
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.policies.registry import make_objective

@@ -8,20 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules import (
-    GangLimit,
-    NodeRule,
-    OperatorRules,
-    TenantQuota,
-    audit,
-    read_rules,
-    stranded_jobs,
-)
+from morph_opt.decision.rules.audit import audit
+from morph_opt.decision.rules.model import GangLimit, NodeRule, OperatorRules, TenantQuota
+from morph_opt.decision.rules.spec import read_rules
+from morph_opt.decision.rules.stranded import stranded_jobs
 from morph_opt.domain import RoundState, default_cluster
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.cli import main
+from morph_opt.replay.run import replay
 from morph_opt.traces.registry import load_trace
 
 RULES = """

@@ -12,7 +12,9 @@ from formulations.round.tables import NONE, Level
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.audit import audit
+from morph_opt.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -22,10 +24,7 @@ from morph_opt.decision.rules import (
     RestartLimit,
     Rule,
     TenantQuota,
-    apply_rules,
-    audit,
 )
-from morph_opt.decision.rules.compile import ranks_below
 from morph_opt.domain import InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision

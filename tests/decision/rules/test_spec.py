@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.known import require_known_nodes
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -15,11 +16,9 @@ from morph_opt.decision.rules import (
     OperatorRules,
     RestartLimit,
     TenantQuota,
-    read_rules,
-    require_known_nodes,
+    matches,
 )
-from morph_opt.decision.rules.model import matches
-from morph_opt.decision.rules.spec import RULE_FIELDS, rules_of, to_dict
+from morph_opt.decision.rules.spec import RULE_FIELDS, read_rules, rules_of, to_dict
 from morph_opt.documents import Fields
 from morph_opt.domain import InputError
 from tests.policies.worlds import GPU, cluster

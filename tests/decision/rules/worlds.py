@@ -10,7 +10,8 @@ import numpy as np
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.audit import audit
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -20,9 +21,8 @@ from morph_opt.decision.rules import (
     RestartLimit,
     Rule,
     TenantQuota,
-    audit,
+    matches,
 )
-from morph_opt.decision.rules.model import matches
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.tables.table import MeasuredTable
 from tests.formulations.worlds import oracle

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from formulations import node_pattern
 from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules import (
+from morph_opt.decision.rules.compile import apply_rules
+from morph_opt.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -17,7 +18,6 @@ from morph_opt.decision.rules import (
     RestartLimit,
     Rule,
     TenantQuota,
-    apply_rules,
 )
 from morph_opt.domain import JobState, RoundState
 from tests.formulations.worlds.pairs import Pair, Wanted

@@ -22,7 +22,7 @@ from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import NodeStatus
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import replay
+from morph_opt.replay.run import replay
 from morph_opt.traces.twins.easyscale import easyscale_twin
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})

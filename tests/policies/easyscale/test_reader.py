@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.checks.robustness import documents as good
 from morph_opt.domain import InputError
-from morph_opt.traces import easyscale, load_trace
-from morph_opt.traces.registry import absolute_spec, home_cluster, known_traces
+from morph_opt.traces import easyscale
+from morph_opt.traces.registry import absolute_spec, home_cluster, known_traces, load_trace
 from morph_opt.traces.twins.easyscale import easyscale_twin
 
 

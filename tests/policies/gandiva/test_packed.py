@@ -10,11 +10,13 @@ import pytest
 
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Shared
 from morph_opt.perf.speed import require_pair_speeds
 from morph_opt.policies.gandiva.packed import PackedSlices
 from morph_opt.policies.gandiva.packing import PackingTask, by_trial
-from morph_opt.replay import ReplayConfig, ReplayResult, replay
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
 from morph_opt.traces.twins.gavel import gavel_twin
 from tests.engine.packing_toys import PairedToys
 from tests.engine.toys import cluster, job

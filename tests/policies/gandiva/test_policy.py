@@ -18,12 +18,13 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import NodeStatus, Started
 from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.policy import GandivaSlices
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from morph_opt.traces.tiresias import rigid_node
 from tests.engine.toys import ToySpeeds, job
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import Assignment, JobState, Placement, Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.policies.tiresias.policy import RigidQueues
 from morph_opt.policies.tiresias.queues import GittinsIndex
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.run import replay
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 INDEX = GittinsIndex.of([100.0, 1000.0, 4000.0], 500.0)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules import NodeRule
-from morph_opt.round.live import Live
+from morph_opt.decision.rules.model import NodeRule
+from morph_opt.round.live.build import Live
 from morph_opt.round.live.slurm import slurm_round
 
 ANSWERS = Path(__file__).resolve().parent / "answers"

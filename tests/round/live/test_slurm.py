@@ -11,10 +11,11 @@ import pytest
 from morph_opt.domain import InputError
 from morph_opt.plan.cli import main as plan
 from morph_opt.policies.registry import PolicyOptions
-from morph_opt.round import decide_round
 from morph_opt.round.cli import main
-from morph_opt.round.live import Live, read_live
+from morph_opt.round.decide import decide_round
+from morph_opt.round.live.build import Live
 from morph_opt.round.live.hostlist import expand_hosts
+from morph_opt.round.live.sources import read_live
 
 
 def number(value: float) -> dict[str, Any]:

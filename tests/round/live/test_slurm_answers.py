@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from morph_opt.domain import InputError
 from morph_opt.policies.registry import PolicyOptions
-from morph_opt.round import decide_round
-from morph_opt.round.live import Live, read_live
+from morph_opt.round.decide import decide_round
+from morph_opt.round.live.build import Live
+from morph_opt.round.live.sources import read_live
 from tests.round.live import test_slurm as newer
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.traces.logs import Reading, Scan, log_format
 from morph_opt.traces.logs.formats.sacct import XDMOD, Tres, elapsed_s
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.traces.logs.reading.scan import Scan
+from morph_opt.traces.logs.registry import log_format
 from tests.traces.logs.samples import SACCT, read, read_sacct, sacct
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from morph_opt.domain import InputError
 from morph_opt.extend import blamed_on, extension, given_by_value
-from morph_opt.traces import load_trace
 from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs import LogRow, Reading, Report
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import LogRow, Reading
+from morph_opt.traces.registry import load_trace
 from tests.traces.logs.samples import SAMPLES, read
 
 DAY = 1_704_067_200.0
@@ -223,7 +224,8 @@ def test_a_cut_end_is_dropped_and_counted_where_that_is_said(
 # ---------------------------------------------------------------- formats of one's own
 
 OWN = """
-from morph_opt.traces.logs import LogRow, TableReader
+from morph_opt.traces.logs.reading.reader import TableReader
+from morph_opt.traces.logs.reading.row import LogRow
 from morph_opt.traces.logs.formats.table import OwnTableReader
 
 class Named(OwnTableReader):

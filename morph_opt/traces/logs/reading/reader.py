@@ -294,7 +294,15 @@ class TableReader(Reader):
 
     @classmethod
     def split(cls, line: str, separator: str | None = None) -> list[str]:
-        """Cells of a line, without surrounding blanks; by default a first line's."""
+        """Split a line into its cells, without surrounding blanks.
+
+        Parameters
+        ----------
+        line
+            Text of the line.
+        separator
+            Separator of its cells; None to find it as in a first line.
+        """
         separator = separator or cls.separator_of(line)
         cells = cells_of(line, separator)
         around = f" {separator}", f"{separator} ", "\t"
@@ -317,7 +325,15 @@ class TableReader(Reader):
         yield from self.rows_of(self.path, self.fixed_header())
 
     def rows_of(self, path: Path, fixed: Sequence[str] | None) -> Iterator[Record]:
-        """The same of any table of this format, which may have no header line."""
+        """Yield the records of a table of this format, which may have no header line.
+
+        Parameters
+        ----------
+        path
+            The table.
+        fixed
+            Columns of a table without a header line; None where the first line names them.
+        """
         file = str(path)
         header: list[str] | None = None
         separator: str | None = None

@@ -1,4 +1,4 @@
-"""Every option of a command as a value, read off its parser; tests and fuzzers go by it."""
+"""Every option of a command as a value, read off its parser."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def described(
     Parameters
     ----------
     parser
-        See `morph_opt.commandline.parser_of`.
+        See `morph_opt.commandline.catalog.parser_of`.
     words
         Sub-commands that led to it.
     """

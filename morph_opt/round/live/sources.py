@@ -1,0 +1,53 @@
+"""Rounds from what a scheduler answers now: Slurm's and Kueue's JSON instead of a snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from morph_opt.domain import InputError
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.round.live.build import Live
+from morph_opt.round.live.kueue import read_kueue
+from morph_opt.round.live.slurm import read_slurm
+from morph_opt.round.snapshot import state_to_json, write_document
+from morph_opt.round.speeds import SpeedTable, table_to_json
+
+SOURCES = {"slurm": read_slurm, "kueue": read_kueue}
+"""Readers of files, by the word before the colon."""
+
+
+def read_live(spec: str) -> Live:
+    """The round of ``slurm:FILE,FILE`` or ``kueue:FILE,FILE,...``.
+
+    Raises
+    ------
+    InputError
+        If the source is unknown, a file is missing, or something in one is wrong.
+    """
+    word, colon, files = spec.partition(":")
+    names = files.split(",")
+    if word not in SOURCES or not colon or not all(names):
+        known = ", ".join(f"{name}:FILE,FILE" for name in SOURCES)
+        near = "" if word in SOURCES else did_you_mean(word, SOURCES)
+        raise InputError(f"must be one of {known}, got {spec[:120]!r}{near}", field="--from")
+    return SOURCES[word](names)
+
+
+def write_snapshot(path: Path, live: Live) -> None:
+    """Write the round as a snapshot, without the jobs that are kept back: none is to start.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    round_ = live.snapshot
+    assert isinstance(round_.speeds, SpeedTable)
+    write_document(path, state_to_json(round_.state, table_to_json(round_.speeds), round_.rules))
+
+
+def live_text(live: Live) -> str:
+    """Jobs that are kept back and notes, a line each."""
+    kept = [f"{name} waits: {reason}" for name, reason in live.held.items()]
+    lines = ["", *kept, *(f"note: {note}" for note in live.notes)]
+    return "\n".join(lines) + "\n"
