@@ -14,7 +14,7 @@ from benchmarks.solvers import measures
 from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.domain import InputError
-from morph_opt.solvers.highs import PRESOLVE_FROM_COLUMNS
+from morph_opt.solvers.highs import HIGHS
 from morph_opt.solvers.registry import ENTRIES
 from morph_opt.table import Table
 
@@ -185,7 +185,7 @@ Shifted geometric mean in seconds, and cases solved.
 
 
 def _options(rows: Sequence[Row]) -> str:
-    edges = sorted({0, 300, 1000, PRESOLVE_FROM_COLUMNS, 10**9})
+    edges = sorted({0, 300, 1000, HIGHS.presolve_columns, 10**9})
     body = []
     for low, high in pairwise(edges):
         own = {
@@ -210,7 +210,7 @@ def _options(rows: Sequence[Row]) -> str:
     head = ("columns", "cases", "default ms", "ours ms", "slowest default", "slowest ours", "ratio")
     return f"""## Options of HiGHS
 
-`highs` hands models below {PRESOLVE_FROM_COLUMNS:,} columns to the branch-and-bound without
+`highs` hands models below {HIGHS.presolve_columns:,} columns to the branch-and-bound without
 presolve, and all integer models without restarts and without four heuristics (decision 0005);
 `highs-default` takes HiGHS as it comes. Shifted geometric mean and slowest case, ms.
 

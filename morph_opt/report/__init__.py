@@ -1,4 +1,4 @@
-"""Report on finished runs: one HTML file that opens anywhere.
+"""Write a report on finished runs: one HTML file that opens anywhere.
 
 The package is called like its function, so that ``morph_opt.report(...)`` works whether or not the
 package has been imported as a module before.

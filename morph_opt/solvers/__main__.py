@@ -1,4 +1,4 @@
-"""``python -m morph_opt.solvers``: what is installed, what it can do, how to install the rest."""
+"""``python -m morph_opt.solvers``: solvers that are installed, and how to install the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from morph_opt.domain.nearest import unknown
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(prog="python -m morph_opt.solvers", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="solvers to list (all)")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 2 if installed versions must not be used together."""
+    """Run the command; return 2 if installed versions must not be used together."""
     return run_command(make_parser(), _print_table, arguments)
 
 

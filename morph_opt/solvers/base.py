@@ -1,4 +1,4 @@
-"""What a solver adapter is, and the part of it that all adapters share."""
+"""Protocol of solvers, and base class of all adapters."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from morph_opt.solvers.recheck import judge, violated
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an adapter can do; callers ask, they never guess from the name.
+    """Abilities of an adapter.
 
     Parameters
     ----------
     mip_start
-        Uses the point that `Solver.solve` is given as ``start``.
+        Whether it uses ``start`` of `Solver.solve`.
     node_limit, gap_limit, work_limit
-        Honours these limits of `Limits`.
+        Whether it honours these limits of `Limits`.
     threads
-        Can use more than one thread.
+        Whether it can use several threads.
     deterministic
-        Same model, limits (without the clock), one thread and seed give the same answer.
+        Whether equal model, seed and limits (not the clock) give the same answer on one thread.
     lp_duals
-        Gives row duals of continuous models, in the sign of `Outcome.row_duals`.
+        Whether it gives row duals of continuous models, in the sign of `Outcome.row_duals`.
     continuous
-        Takes continuous columns.
+        Whether it takes continuous columns.
     """
 
     mip_start: bool = False
@@ -50,26 +50,26 @@ class Capabilities:
 
 
 class Solver(Protocol):
-    """Solves a `LinearModel`; never raises for what a solve can end with."""
+    """Solver of a `LinearModel`; every way in which a solve can end is an `Outcome`."""
 
     @property
     def name(self) -> str:
-        """Key in the registry, for example ``"highs"``."""
+        """Name in the registry, for example ``"highs"``."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """Abilities of the solver."""
         ...
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
-        """Solve to the limits. ``start`` is a feasible point, used where supported."""
+        """Solve within the limits; ``start`` is a feasible point, used if supported."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of handing over and solving, and processor seconds of both; see `Outcome`."""
+    """Wall times of handing over and solving, and processor time of both; see `Outcome`."""
 
     build_s: float
     solve_s: float
@@ -82,7 +82,7 @@ class Times:
 
 
 def _cpu_s() -> float:
-    """Processor seconds of this process and of the children that it waited for."""
+    """Return the processor seconds of this process and of its children that ended."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
@@ -90,18 +90,18 @@ def _cpu_s() -> float:
 
 @dataclass(slots=True)
 class Clock:
-    """Splits an attempt into handing over and solving; the adapter marks the border."""
+    """Clock of an attempt, split into handing over and solving."""
 
     began: float = field(default_factory=time.perf_counter)
     cpu_began: float = field(default_factory=_cpu_s)
     built: float | None = None
 
     def hand_over_done(self) -> None:
-        """Everything after this instant is the library's solve."""
+        """Mark the end of handing over; the rest is the library's solve."""
         self.built = time.perf_counter()
 
     def times(self) -> Times:
-        """Seconds up to now."""
+        """Return the times up to now."""
         now = time.perf_counter()
         built = now if self.built is None else self.built
         return Times(built - self.began, now - built, _cpu_s() - self.cpu_began)
@@ -109,12 +109,12 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a library said, in our words but not yet believed.
+    """Answer of a library, translated but not yet checked.
 
     Parameters
     ----------
     meaning
-        Of the library's code, from the adapter's table.
+        Meaning of the library's code, from the adapter's table.
     solver
         Name and version of the library.
     x
@@ -124,7 +124,7 @@ class Answer:
     nodes
         Branch-and-bound nodes; 0 if unknown.
     message
-        Its own words.
+        Status text of the library.
     row_duals
         Shadow prices, see `Outcome.row_duals`.
     """
@@ -139,11 +139,11 @@ class Answer:
 
 
 class Adapter(ABC):
-    """Base of all adapters: hands over once, then concludes by the same rules for all.
+    """Base class of adapters, which checks every answer by the same rules.
 
-    An adapter only says how its library is called and what its codes mean (`Answer`). What the
-    outcome is, is decided here: the incumbent is rechecked against the rows, a claim of
-    infeasibility or unboundedness is tested against what we know, exceptions become outcomes.
+    An adapter calls its library and translates its codes (`Answer`). The outcome is decided here:
+    the incumbent is rechecked against the rows, a claim of infeasibility or unboundedness is tested
+    against known facts, and exceptions become outcomes.
     """
 
     name: str
@@ -153,10 +153,10 @@ class Adapter(ABC):
     def _attempt(
         self, model: LinearModel, limits: Limits, start: Floats | None, clock: Clock
     ) -> Answer:
-        """Hand the model over, mark ``clock.hand_over_done()``, solve, and translate."""
+        """Hand the model over, call ``clock.hand_over_done()``, solve, and translate."""
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
-        """See `Solver.solve`."""
+        """Solve within the limits; see `Solver.solve`."""
         if not self.capabilities.continuous and not model.integer.all():
             column = model.column_name(int(np.flatnonzero(~model.integer)[0]))
             return Outcome(
@@ -171,14 +171,14 @@ class Adapter(ABC):
         clock = Clock()
         try:
             with warnings.catch_warnings():
-                # Deprecations inside and between libraries (pulp, protobuf) are not our users'.
+                # Deprecations between libraries (pulp, protobuf) are nothing that users could mend.
                 warnings.simplefilter("ignore")
                 answer = self._attempt(model, limits, start, clock)
         except InputError:
             raise
         except MemoryError:
             answer = Answer(Meaning.MEMORY_LIMIT, self.name, message="out of memory")
-        except Exception as error:  # whatever a library throws ends this solve, not the replay
+        except Exception as error:  # a library's error ends this solve, not the replay
             answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
         times = clock.times()
         if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
@@ -186,7 +186,7 @@ class Adapter(ABC):
         return conclude(model, limits, start, answer, times)
 
     def _honoured(self, limits: Limits) -> Limits:
-        """The limits without those that the library does not know, so that none is blamed."""
+        """Return the limits that the library knows, so that no other one is blamed."""
         can = self.capabilities
         return replace(
             limits,
@@ -232,7 +232,7 @@ class Adapter(ABC):
 
 
 def _without_columns(model: LinearModel, limits: Limits, name: str) -> Outcome:
-    """A model without columns has one point; half of the libraries stumble over it."""
+    """Solve a model without columns here, because some libraries fail on it."""
     point = np.zeros(0)
     if violated(model, point):
         return Outcome(Status.INFEASIBLE, Stop.PROVED, name, message="no columns")
@@ -246,7 +246,7 @@ def conclude(
     answer: Answer,
     times: Times,
 ) -> Outcome:
-    """Outcome of an answer: infeasibility is tested against ``start``, all else is judged."""
+    """Return the outcome of an answer, after testing it."""
     if answer.meaning is Meaning.INFEASIBLE:
         if start is not None and not violated(model, start):
             return _contradiction(
@@ -268,7 +268,7 @@ def conclude(
 
 
 def box_bound(model: LinearModel) -> float:
-    """Largest objective on the column bounds alone; inf if they leave it open."""
+    """Return the largest objective on the column bounds alone; inf if it is unbounded."""
     best = np.where(model.cost > 0, model.column_upper, model.column_lower)
     priced = model.cost != 0
     return float(model.cost[priced] @ best[priced]) + model.offset

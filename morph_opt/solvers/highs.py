@@ -1,12 +1,15 @@
-"""HiGHS through its array interface (highspy): the default solver."""
+"""Adapter of HiGHS through its array interface (highspy), the default solver."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import highspy
 import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
+from morph_opt.domain._validate import require_int
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Limits
@@ -34,16 +37,16 @@ CODES: dict[highspy.HighsModelStatus, Meaning] = {
     _STATUS.kMemoryLimit: Meaning.MEMORY_LIMIT,
     _STATUS.kHighsInterrupt: Meaning.TIME_LIMIT,
 }
-"""Every code of `highspy.HighsModelStatus`."""
+"""Meaning of every code of `highspy.HighsModelStatus`."""
 
 _pool_threads = 0
 
 
 def claim_thread_pool(threads: int) -> bool:
-    """Make HiGHS's one thread pool of this process ready for ``threads``; whether it was reset.
+    """Prepare HiGHS's one thread pool of this process; return whether it was reset.
 
-    A `Highs` object that runs with another number of threads than the pool was made for fails,
-    so the pool is torn down first. Nothing may be running, which one thread of ours guarantees.
+    A `Highs` object that runs with another number of threads than the pool fails, so the pool is
+    torn down first. Nothing may be running, which one thread of ours guarantees.
     """
     global _pool_threads  # noqa: PLW0603  # the pool is a global of the library
     changed = _pool_threads not in (0, threads)
@@ -54,12 +57,12 @@ def claim_thread_pool(threads: int) -> bool:
 
 
 def pool_threads() -> int:
-    """Threads that the pool of this process was made for; 1 if there is none yet."""
+    """Return the number of threads of the pool of this process; 1 if there is none yet."""
     return _pool_threads or 1
 
 
 def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> Answer:
-    """Read a `Highs` object after its run; ``sense`` is -1 where a front end minimised -cost."""
+    """Read a `Highs` object after its run; ``sense`` is -1 if a front end minimised -cost."""
     code = highs.getModelStatus()
     info = highs.getInfo()
     mip = bool(model.integer.any())
@@ -85,29 +88,41 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
     )
 
 
-PRESOLVE_FROM_COLUMNS = 150
-"""Integer models below this go to the branch-and-bound as they are: presolve costs more there."""
+@dataclass(frozen=True, slots=True)
+class HighsParams:
+    """Sizes of integer models at which options change (reports/rounds/options.md)."""
 
-NEIGHBOURS_FROM_COLUMNS = 1_000
-"""Integer models from this on are searched near the relaxation at the root: without a good solution
-there, models whose relaxation all but proves one are branched on for long."""
+    presolve_columns: int = 150
+    """Number of columns from which a model is presolved; smaller ones solve faster without."""
+    neighbour_columns: int = 1_000
+    """Number of columns from which RENS searches near the root's relaxation.
+
+    Without a good solution there, models whose relaxation all but proves one are branched on for
+    long.
+    """
+
+    def __post_init__(self) -> None:
+        require_int("presolve_columns", self.presolve_columns, at_least=0)
+        require_int("neighbour_columns", self.neighbour_columns, at_least=0)
+
+
+HIGHS = HighsParams()
 
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
-    """Options for a round's model where HiGHS's defaults are not the best.
+    """Return options for a round's model where HiGHS's defaults are not the best.
 
-    A round's relaxation is tight, so what matters is reaching the end of the root quickly:
-    without the heuristics that search before or beside it (large ones keep one of them), and
-    without starting over after presolving again at the root. ``reports/rounds/options.md`` has the
-    measurements.
+    A round's relaxation is tight, so the end of the root should come quickly: without heuristics
+    before and at the root (large models keep one of them), and without a restart after presolving
+    again at the root. ``reports/rounds/options.md`` has the measurements.
     """
     if not model.integer.any():
         # Entries below it are dropped without a word; by default those below 1e-9.
         return (("small_matrix_value", 1e-12),)
     return (
-        ("presolve", "off" if model.columns < PRESOLVE_FROM_COLUMNS else "choose"),
+        ("presolve", "off" if model.columns < HIGHS.presolve_columns else "choose"),
         ("mip_heuristic_run_feasibility_jump", False),
-        ("mip_heuristic_run_rens", model.columns >= NEIGHBOURS_FROM_COLUMNS),
+        ("mip_heuristic_run_rens", model.columns >= HIGHS.neighbour_columns),
         ("mip_heuristic_run_rins", False),
         ("mip_heuristic_run_root_reduced_cost", False),
         ("mip_allow_restart", False),
@@ -115,7 +130,7 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
 
 
 class HighsSolver(Adapter):
-    """HiGHS with one `Highs` object that is reused from solve to solve, set up for rounds."""
+    """Adapter of HiGHS with options for rounds; one `Highs` object is reused."""
 
     name = "highs"
     capabilities = Capabilities(mip_start=True, node_limit=True, lp_duals=True)
@@ -135,7 +150,7 @@ class HighsSolver(Adapter):
     def _ready(self, model: LinearModel, limits: Limits) -> highspy.Highs:
         if claim_thread_pool(limits.threads) or self._highs is None:
             self._highs = highspy.Highs()
-        # Model, options and whatever the last solve left behind go: equal input, equal answer.
+        # Model, options and the state of the last solve go: equal input, equal answer.
         self._highs.clear()
         for option, setting in (
             ("output_flag", False),
@@ -158,7 +173,7 @@ class HighsSolver(Adapter):
             return Answer(Meaning.FAILED, "HiGHS", message="the model was refused")
         clock.hand_over_done()
         if highs.run() == highspy.HighsStatus.kError and _never_began(highs):
-            # Somebody else in this process made the pool for another number of threads.
+            # Other code of this process made the pool for another number of threads.
             highspy.Highs.resetGlobalScheduler(True)
             self._highs = None
             highs = self._loaded(model, limits, start)
@@ -178,7 +193,7 @@ class HighsSolver(Adapter):
 
 
 class HighsDefaultSolver(HighsSolver):
-    """HiGHS with the options that it comes with; the yardstick for `HighsSolver`."""
+    """Adapter of HiGHS with its default options, for comparison."""
 
     name = "highs-default"
 
@@ -191,7 +206,7 @@ def _never_began(highs: highspy.Highs) -> bool:
 
 
 def hand_over(highs: highspy.Highs, model: LinearModel) -> highspy.HighsStatus:
-    """Pass the arrays as they are; about eight times faster than filling a `HighsLp`."""
+    """Pass the model's arrays, about eight times faster than filling a `HighsLp`."""
     return highs.passModel(
         model.columns,
         model.rows,

@@ -1,4 +1,4 @@
-"""The few things that a library's status code can mean; each adapter maps all of its codes here."""
+"""Meanings of a library's status codes; each adapter maps all of its codes to them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from morph_opt.solvers.outcome import Limits, Stop
 
 
 class Meaning(StrEnum):
-    """What a library claims; a claim is tested before it becomes an `Outcome`."""
+    """Claim of a library, which is tested before it becomes an `Outcome`."""
 
     PROVED = "proved"
-    """An incumbent within the gap that was asked for (of an LP: an optimal point)."""
+    """Incumbent within the requested gap (optimal point for an LP)."""
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
     INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
@@ -20,7 +20,7 @@ class Meaning(StrEnum):
     WORK_LIMIT = "work_limit"
     MEMORY_LIMIT = "memory_limit"
     LIMIT = "limit"
-    """Some limit; the code does not say which."""
+    """Some limit; the code does not name it."""
     FAILED = "failed"
 
 
@@ -38,7 +38,7 @@ _STOPS = {
 
 
 def stop_of(meaning: Meaning, limits: Limits, solve_s: float) -> Stop:
-    """Why the solve ended; an unnamed limit is the clock if that had run out, else the other."""
+    """Return why the solve ended; an unnamed limit is the clock if time had run out."""
     if meaning is not Meaning.LIMIT:
         return _STOPS[meaning]
     if solve_s < 0.9 * limits.time_s:

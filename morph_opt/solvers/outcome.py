@@ -1,4 +1,4 @@
-"""What a solve ended with, in words of our own: status, incumbent, bounds and times apart."""
+"""Outcome of a solve: status, incumbent, bound and times."""
 
 from __future__ import annotations
 
@@ -11,54 +11,53 @@ from morph_opt.domain import InputError
 
 
 class Status(StrEnum):
-    """What is known of the model after the solve; derived by us, never taken from a library."""
+    """Status of the model after a solve, derived from checks and not from a library's code."""
 
     OPTIMAL = "optimal"
-    """A rechecked incumbent, proven to be within the gap that was asked for."""
+    """Rechecked incumbent, proven to be within the requested gap."""
     FEASIBLE = "feasible"
-    """A rechecked incumbent; the gap that was asked for is not proven."""
+    """Rechecked incumbent; the requested gap is not proven."""
     INFEASIBLE = "infeasible"
-    """The library proved that there is no solution."""
+    """Proof by the library that there is no solution."""
     UNBOUNDED = "unbounded"
-    """The library proved that the objective has no bound."""
+    """Proof by the library that the objective is unbounded."""
     NO_SOLUTION = "no_solution"
-    """A limit ended the solve before any incumbent was found."""
+    """End by a limit before any incumbent was found."""
     ERROR = "error"
-    """The library failed, crashed, or handed out an answer that violates the model."""
+    """Failure of the library, or an answer that violates the model."""
 
 
 class Stop(StrEnum):
-    """Why the solve ended."""
+    """Reason why the solve ended."""
 
     PROVED = "proved"
     TIME_LIMIT = "time_limit"
     NODE_LIMIT = "node_limit"
     WORK_LIMIT = "work_limit"
-    """A deterministic measure of the library's own work ran out."""
+    """Limit of the library's deterministic measure of work."""
     MEMORY_LIMIT = "memory_limit"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a solve may end.
+    """Limits of a solve.
 
     Parameters
     ----------
     gap
         Relative gap at which the incumbent counts as optimal, at least 0.
     time_s
-        Wall-clock safeguard; answers that it cut short are not reproducible.
+        Wall-clock safeguard in seconds; answers that it cuts short are not reproducible.
     nodes
-        Branch-and-bound nodes; reproducible. None: unlimited.
+        Branch-and-bound nodes, reproducible; None if unlimited.
     threads
         Worker threads.
     seed
         Random seed of the library.
     work
-        The library's own deterministic measure of work (CP-SAT's deterministic seconds,
-        Gurobi's work units); reproducible, and not comparable between libraries. None:
-        unlimited. Ignored without `Capabilities.work_limit`.
+        The library's own deterministic measure of work (CP-SAT's deterministic seconds), not
+        comparable between libraries; None if unlimited. Ignored without `Capabilities.work_limit`.
 
     Raises
     ------
@@ -88,16 +87,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """End of a solve.
+    """Outcome of a solve.
 
     Parameters
     ----------
     status, stop
-        What is known, and why the solve ended.
+        Status of the model, and why the solve ended.
     x
-        Incumbent, shape (columns,), integers rounded; None without one.
+        Incumbent, shape (columns,), integers rounded; None if there is none.
     objective
-        Value of the incumbent recomputed from the model; NaN without one.
+        Value of the incumbent, recomputed from the model; NaN if there is none.
     bound
         Proven upper bound on the objective (every model is a maximisation); inf if none.
     gap
@@ -107,12 +106,12 @@ class Outcome:
     build_s, solve_s, check_s
         Wall times: handing the model over, the library's solve, rechecking its answer.
     cpu_s
-        Processor time of handing over and solving, child processes included; what to compare
-        on a machine that others use too.
+        Processor time of handing over and solving, child processes included; the time to compare
+        on a shared machine.
     solver
         Name and version of the library.
     message
-        The library's own word, for the log.
+        Status text of the library, for the log.
     row_duals
         Shape (rows,): shadow prices of a continuous model where the adapter gives them:
         the change of the objective per unit by which the row's binding side is raised. As every
@@ -137,19 +136,21 @@ class Outcome:
 
     @property
     def usable(self) -> bool:
-        """Whether there is an incumbent that was rechecked."""
+        """Whether there is a rechecked incumbent."""
         return self.status in (Status.OPTIMAL, Status.FEASIBLE)
 
 
 def relative_gap(objective: float, bound: float, unit: float | None = None) -> float:
-    """Gap of a maximisation: ``max(0, bound - objective) / max(|objective|, 1e-12 unit)``.
+    """Return the relative gap of a maximisation.
+
+    It is ``max(0, bound - objective) / max(|objective|, 1e-12 unit)``.
 
     A difference of at most ``1e-9 unit`` counts as none; without an incumbent or bound it is inf.
 
     Parameters
     ----------
     unit
-        What counts as large; None: the larger of the two, but 1 at most.
+        Size of a large value; None for the larger of the two, at most 1.
     """
     if not isfinite(objective) or not isfinite(bound):
         return float("inf")

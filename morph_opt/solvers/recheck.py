@@ -1,4 +1,4 @@
-"""The rule that no library's status decides: recheck the incumbent, then derive our own."""
+"""Recheck of incumbents, from which the status of an outcome follows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ FEASIBILITY_TOLERANCE = 1e-6
 """Largest violation of a row, times the larger of 1 and the size of the row's violated side."""
 
 BOUND_TOLERANCE = 1e-6
-"""How far, relative to it, a proven bound may lie below a rechecked incumbent: rounding."""
+"""Largest relative distance of a valid bound below a rechecked incumbent, by rounding."""
 
 
 def rounded(model: LinearModel, x: Floats) -> Floats:
-    """The point with its integer columns rounded and every column inside its bounds."""
+    """Round the integer columns of a point and move every column into its bounds."""
     point = np.where(model.integer, np.round(x), x)
     return np.clip(point, model.column_lower, model.column_upper)
 
 
 def violated(model: LinearModel, x: Floats) -> str:
-    """Name of the row or column that ``x`` violates worst, or ``""`` if all is within tolerance.
+    """Return the name of the row or column that ``x`` violates worst; "" if none.
 
-    The tolerance of a row is relative to that row's side, not to the largest of the model: a
-    million on one row is no licence to overfill another.
+    The tolerance of a row is relative to that row's side, not to the largest of the model.
     """
     if x.shape != model.cost.shape or not np.isfinite(x).all():
         return "the shape of the model, or has a value that is not finite"
@@ -67,7 +66,7 @@ def judge(
     message: str = "",
     row_duals: Floats | None = None,
 ) -> Outcome:
-    """Outcome of a solve that did not end in a proof of infeasibility or unboundedness.
+    """Return the outcome of a solve that claims neither infeasible nor unbounded.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ def judge(
 
 
 def _sound(model: LinearModel, x: Floats | None) -> tuple[Floats | None, str]:
-    """The rounded incumbent, or None and the name of what it violates."""
+    """Return the rounded incumbent, or None and the name of the row or column that it violates."""
     if x is None:
         return None, ""
     shaped = x.shape == model.cost.shape and bool(np.isfinite(x).all())

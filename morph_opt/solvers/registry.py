@@ -1,4 +1,4 @@
-"""Solvers by name; an adapter's library is imported only when it is asked for."""
+"""Registry of solvers by name; a library is imported only when its adapter is made."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from morph_opt.solvers.outcome import Limits, Outcome
 from morph_opt.solvers.selfcheck import problem_with
 
 WORKER_PREFIX = "worker:"
-"""``worker:highs`` is the adapter ``highs`` in a process of its own."""
+"""Prefix of an adapter that runs in a process of its own, like ``worker:highs``."""
 
 _GROUP = "morph_opt.solvers"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How an adapter is made.
+    """Entry of an adapter in the registry.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Entry:
     needs
         Modules that must be importable.
     install
-        What to type when they are not.
+        Command that installs them.
     """
 
     module: str
@@ -72,7 +72,7 @@ ENTRIES: dict[str, Entry] = {
         "fronts.licensed", "XpressSolver", ("pulp", "xpress"), f"{_PULP} xpress, and a licence"
     ),
 }
-"""Every adapter of the package."""
+"""Adapters of the package by name."""
 
 GONE = {
     "scip": "scip-ortools",
@@ -80,26 +80,26 @@ GONE = {
     "mathopt-cpsat": "cpsat",
     "cuopt": "an adapter of your own (docs/how-to/solver.md)",
 }
-"""What to take in place of adapters that were here once."""
+"""Replacements of adapters that were removed."""
 
 
 def solver_names() -> tuple[str, ...]:
-    """Names that `make_solver` knows."""
+    """Return the names that `make_solver` knows."""
     return tuple(sorted(ENTRIES))
 
 
 def installed() -> tuple[str, ...]:
-    """Names whose libraries are installed."""
+    """Return the names whose libraries are installed."""
     return tuple(name for name in solver_names() if not ENTRIES[name].missing)
 
 
 def unavailable() -> dict[str, str]:
-    """Names whose libraries are not installed, each with the way to install them."""
+    """Return the names whose libraries are not installed, with commands that install them."""
     return {name: ENTRIES[name].install for name in solver_names() if ENTRIES[name].missing}
 
 
 def _own(name: str) -> Solver:
-    """A user's own adapter, if what the name stands for is one."""
+    """Make a user's own adapter from its import path or entry point."""
     made = extension(_GROUP, name)
     try:
         own = made() if callable(made) else None
@@ -112,7 +112,7 @@ def _own(name: str) -> Solver:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """A user's own adapter, whose answers are looked at."""
+    """Wrapper of a user's own adapter that checks the type of its answers."""
 
     inner: Any
     source: str
@@ -137,7 +137,7 @@ class _Own:
 
 
 def make_solver(name: str) -> Solver:
-    """The adapter of this name.
+    """Make the adapter of this name.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def make_solver(name: str) -> Solver:
 
 
 def require_named(name: str) -> None:
-    """Refuse a name that no solver has, installed here or not; import paths are not followed.
+    """Check that a solver has this name, installed or not; import paths are not followed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""SCIP as bundled with ortools, through its linear-solver interface (pywraplp's successor)."""
+"""Adapter of the SCIP in ortools, through its model builder."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CODES: dict[str, Meaning] = {
     "SOLVER_TYPE_UNAVAILABLE": Meaning.FAILED,
     "INCOMPATIBLE_OPTIONS": Meaning.FAILED,
 }
-"""Every code of ortools' ``SolveStatus``."""
+"""Meaning of every code of ortools' ``SolveStatus``."""
 
 
 class ScipOrtoolsSolver(Adapter):
-    """SCIP through ortools; takes the matrix in one call, the integrality column by column."""
+    """Adapter of SCIP through ortools, which takes the matrix in one call."""
 
     name = "scip-ortools"
     capabilities = Capabilities(mip_start=True, node_limit=True, threads=False)

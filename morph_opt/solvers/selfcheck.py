@@ -1,4 +1,4 @@
-"""Library versions that must not be trusted, or not be loaded together: said in one sentence."""
+"""Check of library versions that are unsafe alone or together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIBRARIES = ("highspy", "ortools", "pulp", "cvxpy", "gurobipy", "coptpy", "xpre
 
 @cache
 def installed_versions() -> Mapping[str, str]:
-    """Version by name of the solver libraries that are installed."""
+    """Return the versions of the installed solver libraries by name."""
     found = {}
     for name in _LIBRARIES:
         try:
@@ -24,7 +24,7 @@ def installed_versions() -> Mapping[str, str]:
 
 
 def refused(versions: Mapping[str, str]) -> str:
-    """Why the installed highspy must not be used at all, or ``""``."""
+    """Return why the installed highspy must not be used; "" if it may."""
     if _release(versions.get("highspy", "")) == (1, 14):
         return (
             f"highspy {versions['highspy']} labels wrong MIP answers optimal (HiGHS issue 2957): "
@@ -34,7 +34,7 @@ def refused(versions: Mapping[str, str]) -> str:
 
 
 def clash(versions: Mapping[str, str]) -> str:
-    """Why the installed highspy and ortools cannot be loaded in one process, or ``""``."""
+    """Return why highspy and ortools cannot be loaded in one process; "" if they can."""
     if "ortools" in versions and _release(versions.get("highspy", "")) >= (1, 15):
         return (
             f"highspy {versions['highspy']} and ortools {versions['ortools']} both carry "
@@ -44,10 +44,10 @@ def clash(versions: Mapping[str, str]) -> str:
 
 
 def problem_with(needs: Iterable[str], versions: Mapping[str, str] | None = None) -> str:
-    """Why an adapter that loads these libraries cannot be used in this process, or ``""``.
+    """Return why an adapter with these libraries cannot be used here; "" if it can.
 
-    A clash counts only if the other library of the pair is loaded already: in a worker process
-    of its own each of the two works.
+    A clash counts only if the other library is loaded in this process: in a worker process of its
+    own each of the two works.
     """
     versions = installed_versions() if versions is None else versions
     needs = set(needs)

@@ -1,4 +1,4 @@
-"""Small linear programs in a row, for `formulations.prices`: HiGHS without what large ones need."""
+"""Solver of small linear programs in quick succession, for `formulations.prices`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INF = highspy.kHighsInf
 
 
 class SmallLp:
-    """A `formulations.prices.choose.LinearProgram`; dense, a tenth of a millisecond each.
+    """A `formulations.prices.choose.LinearProgram` by HiGHS; dense, 0.1 ms each.
 
     Every program is solved from scratch, so that an answer does not depend on those before it.
     """
@@ -25,7 +25,7 @@ class SmallLp:
     def __call__(
         self, cost: Floats, matrix: Floats, limit: Floats, lower: Floats, upper: Floats
     ) -> tuple[Floats, Floats] | None:
-        """Minimise ``c x`` over ``A x <= b`` and bounds; the point and the rows' multipliers."""
+        """Minimise ``c x`` over ``A x <= b`` and bounds; return the point and the multipliers."""
         rows, columns = matrix.shape
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = columns, rows
@@ -37,7 +37,7 @@ class SmallLp:
         lp.a_matrix_.index_ = np.tile(np.arange(columns), rows)
         lp.a_matrix_.value_ = np.ascontiguousarray(matrix).ravel()
         highs = self._highs
-        # Whatever the pool was made for: to tear it down for a program this small is no gain.
+        # The pool stays as it is: tearing it down for so small a program is no gain.
         threads = pool_threads()
         claim_thread_pool(threads)
         highs.setOptionValue("threads", threads)

@@ -116,7 +116,7 @@ def test_rows_are_optional(rows: int) -> None:
 def test_options_by_size_are_reset_from_solve_to_solve() -> None:
     assert dict(adapter.round_options(SMALL))["presolve"] == "off"
     assert [name for name, _ in adapter.round_options(SMALL.relaxed())] == ["small_matrix_value"]
-    large = models.hard(adapter.PRESOLVE_FROM_COLUMNS, 1)
+    large = models.hard(adapter.HIGHS.presolve_columns, 1)
     assert dict(adapter.round_options(large))["presolve"] == "choose"
     solver = HighsSolver()
     solver.solve(SMALL, Limits())

@@ -1,1 +1,1 @@
-"""CP-SAT of OR-Tools, whose numbers are whole: the adapter, and scaling to integers."""
+"""CP-SAT of OR-Tools, which takes integers only: the adapter, and scaling to integers."""

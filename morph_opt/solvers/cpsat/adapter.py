@@ -1,4 +1,4 @@
-"""CP-SAT (ortools) on the integer form of the model; see `morph_opt.solvers.cpsat.scaling`."""
+"""Adapter of CP-SAT (ortools), on the integer form of `morph_opt.solvers.cpsat.scaling`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CODES: dict[str, Meaning] = {
     "INFEASIBLE": Meaning.INFEASIBLE,
     "OPTIMAL": Meaning.PROVED,
 }
-"""Every code of CP-SAT's ``CpSolverStatus``."""
+"""Meaning of every code of CP-SAT's ``CpSolverStatus``."""
 
 
 class CpSatSolver(Adapter):
-    """CP-SAT; its proto is filled row by row, without expression objects."""
+    """Adapter of CP-SAT, which fills the proto row by row without expression objects."""
 
     name = "cpsat"
     capabilities = Capabilities(mip_start=True, work_limit=True, continuous=False)
@@ -67,7 +67,7 @@ class CpSatSolver(Adapter):
 
 
 def _bound(scaled: float, whole: IntegerModel, model: LinearModel) -> float:
-    """Bound in the model's unit: the scaled one plus what rounding the costs may hide."""
+    """Return the bound in the model's unit, plus the error of rounding the costs."""
     return scaled / whole.cost_factor + whole.cost_error + model.offset
 
 

@@ -1,9 +1,9 @@
-"""Integers for a solver that knows nothing else, with a bound on what rounding them costs.
+"""Scaling of a model to integers, with a bound on the error of rounding.
 
 Every row i gets a whole factor F so that ``F a`` is close to integers: the smallest power of ten
 that makes it exact, otherwise the largest power of two that keeps the sums in 64 bits. The error
-of a row is ``sum |a - round(F a) / F| max|x|`` over the column bounds; its sides are relaxed by
-that much, so that no feasible point is lost. What is gained wrongly is caught by the recheck; a
+of a row is ``sum |a - round(F a) / F| max|x|`` over the column bounds. Its sides are relaxed by
+that error, so that no feasible point is lost; the recheck catches points that are gained. A
 model whose error could exceed the feasibility tolerance is refused (`ScalingError`). The error of
 the objective is added to the bound.
 """
@@ -20,20 +20,20 @@ from morph_opt.solvers.recheck import FEASIBILITY_TOLERANCE
 
 EXACT_FACTORS = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 LARGEST_SUM = 2.0**50
-"""Activities stay below this, far from overflow in the sums of sums that CP-SAT forms."""
+"""Largest activity of a row, far from overflow in the sums of sums that CP-SAT forms."""
 OBJECTIVE_SUM = 2.0**42
-"""Smaller for the objective: its resolution is then 1e-12 of the largest value, and no more."""
+"""Largest scaled objective, with a resolution of 1e-12 of the largest value."""
 OPEN_SIDE = 2**62
 WIDEST_COLUMN = 2.0**31
 
 
 class ScalingError(Exception):
-    """The model cannot be written in integers with an error that we can answer for."""
+    """Refusal of a model that integers cannot represent within the tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerModel:
-    """A `LinearModel` in integers; rows as there.
+    """Integer form of a `LinearModel`, with the same rows.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class IntegerModel:
 
 
 def to_integers(model: LinearModel) -> IntegerModel:
-    """Scale the model.
+    """Scale the model to integers.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def to_integers(model: LinearModel) -> IntegerModel:
 
 
 def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
-    """Per row the factor of the module's rule, shape (rows,)."""
+    """Return the factor of each row by the module's rule, shape (rows,)."""
     finite = np.concatenate(
         [
             model.value,

@@ -1,1 +1,1 @@
-"""Solvers as users of a modelling library take them; for comparison, rounds do not need them."""
+"""Adapters of solvers through the modelling libraries pulp and cvxpy."""

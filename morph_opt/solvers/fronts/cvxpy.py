@@ -1,7 +1,7 @@
-"""cvxpy in matrix form with HiGHS behind it: the fastest way that its users can take.
+"""Adapter of HiGHS through cvxpy in matrix form, its fastest way.
 
-On a limit cvxpy says ``user_limit`` and hands out whatever is in the solver's arrays, with or
-without an incumbent; HiGHS's own flag and the recheck decide.
+On a limit cvxpy states ``user_limit`` and returns the solver's arrays, with or without an
+incumbent. HiGHS's own flag and the recheck decide.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CODES: dict[str, Meaning] = {
     cvxpy.settings.USER_LIMIT: Meaning.LIMIT,
     cvxpy.settings.SOLVER_ERROR: Meaning.FAILED,
 }
-"""Every word of ``cvxpy.Problem.status``."""
+"""Meaning of every value of ``cvxpy.Problem.status``."""
 
 
 class CvxpyHighsSolver(Adapter):
-    """HiGHS through cvxpy."""
+    """Adapter of HiGHS through cvxpy."""
 
     name = "cvxpy-highs"
     capabilities = Capabilities(node_limit=True)
@@ -53,7 +53,7 @@ class CvxpyHighsSolver(Adapter):
             "time_limit": limits.time_s,
             "mip_max_nodes": 2**31 - 1 if limits.nodes is None else limits.nodes,
         }
-        # Compiling is cvxpy's share of the hand-over; solving the compiled form is the solve.
+        # Compiling is cvxpy's part of handing over; the rest is the solve.
         data, chain, inverse = problem.get_problem_data(cvxpy.HIGHS)
         clock.hand_over_done()
         raw = chain.solve_via_data(

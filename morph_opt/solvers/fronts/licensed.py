@@ -1,7 +1,7 @@
-"""Gurobi, COPT and Xpress through pulp, where users have installed them with a licence.
+"""Adapters of Gurobi, COPT and Xpress through pulp, for users with a licence.
 
-pulp says neither bound nor nodes, drops a gap of 0, and has no values of COPT after a limit: these
-are asked of the library's own model (`docs/decisions/0041-one-way-to-licensed-solvers.md`).
+pulp returns neither bound nor nodes, drops a gap of 0, and has no values of COPT after a limit.
+These are read from the library's own model (`docs/decisions/0041-one-way-to-licensed-solvers.md`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STATUSES: dict[int, Meaning] = {
     pulp.LpStatusNotSolved: Meaning.LIMIT,
     pulp.LpStatusUndefined: Meaning.LIMIT,  # Xpress with an incumbent that is not proven
 }
-"""Every code of pulp's ``status``."""
+"""Meaning of every code of pulp's ``status``."""
 
 _OPEN = 1e20
-"""From here on a bound of these libraries means that there is none."""
+"""Absolute value from which a bound of these libraries means infinity."""
 
 
 class _Licensed(Adapter):
-    """What the three have in common: pulp builds the model, the library's own model answers."""
+    """Base class: pulp builds the model, the library's own model is read."""
 
     capabilities = Capabilities(mip_start=True, node_limit=True)
 
@@ -61,19 +61,19 @@ class _Licensed(Adapter):
 
     @abstractmethod
     def _solver(self, limits: Limits, warm: bool) -> Any:
-        """A solver of pulp under these limits; with ``warm`` it takes the start."""
+        """Make a solver of pulp with these limits; with ``warm`` it takes the start."""
 
     def _unbounded(self, _native: Any) -> bool:
-        """Whether the library found the model unbounded and pulp does not say so."""
+        """Return whether the library found the model unbounded and pulp does not state it."""
         return False
 
     @abstractmethod
     def _read(self, native: Any, columns: list[Any], mip: bool) -> tuple[Floats | None, float, int]:
-        """Incumbent, bound and nodes; pulp sorts columns by name, so each is asked by its own."""
+        """Read incumbent, bound and nodes, column by column because pulp sorts them by name."""
 
 
 class GurobiSolver(_Licensed):
-    """Gurobi (gurobipy); without a licence it stops at 2,000 rows or columns."""
+    """Adapter of Gurobi (gurobipy); without a licence it stops at 2,000 rows or columns."""
 
     name = "gurobi"
 
@@ -99,7 +99,7 @@ class GurobiSolver(_Licensed):
 
 
 class CoptSolver(_Licensed):
-    """COPT (coptpy); without a licence it takes small models only."""
+    """Adapter of COPT (coptpy); without a licence it takes small models only."""
 
     name = "copt"
 
@@ -124,7 +124,7 @@ class CoptSolver(_Licensed):
 
 
 class XpressSolver(_Licensed):
-    """Xpress; without a licence it takes small models only."""
+    """Adapter of Xpress; without a licence it takes small models only."""
 
     name = "xpress"
 

@@ -1,8 +1,8 @@
-"""pulp as its users take it: a variable object per column, an expression per row.
+"""Adapters through pulp, with a variable object per column and an expression per row.
 
-Two adapters: ``cbc`` (the CBC program that pulp 3 brings along, through MPS files) and
-``pulp-highs``. pulp says ``Optimal`` when a limit ended the solve, and leaves fractional values
-in the variables when CBC has no incumbent; only ``sol_status`` is read, and all is rechecked.
+``cbc`` is the CBC program that pulp 3 includes, through MPS files; ``pulp-highs`` is HiGHS. pulp
+states ``Optimal`` when a limit ended the solve, and leaves fractional values in the variables when
+CBC has no incumbent. Only ``sol_status`` is read, and every point is rechecked.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CODES: dict[int, Meaning] = {
     pulp.LpSolutionInfeasible: Meaning.INFEASIBLE_OR_UNBOUNDED,  # pulp files both under it
     pulp.LpSolutionUnbounded: Meaning.UNBOUNDED,
 }
-"""Every code of pulp's ``sol_status``."""
+"""Meaning of every code of pulp's ``sol_status``."""
 
 
 def meaning_of(status: int, sol_status: int) -> Meaning:
-    """``sol_status`` decides, but for two things that only ``status`` tells.
+    """Return the meaning of ``sol_status``, with two exceptions that only ``status`` shows.
 
-    ``Undefined`` means that pulp understood nothing of the answer; CBC's "integer infeasible"
-    comes as ``Infeasible`` with "no solution found".
+    ``Undefined`` means that pulp could not read the answer. CBC's "integer infeasible" comes as
+    ``Infeasible`` with "no solution found".
     """
     if status == pulp.LpStatusUndefined:
         return Meaning.FAILED
@@ -46,7 +46,7 @@ def meaning_of(status: int, sol_status: int) -> Meaning:
 
 
 def build(model: LinearModel, start: Floats | None) -> tuple[Any, list[Any]]:
-    """The problem and its variables in column order."""
+    """Build the problem, and its variables in column order."""
     problem = pulp.LpProblem("model", pulp.LpMaximize)
     columns = [
         pulp.LpVariable(
@@ -65,7 +65,7 @@ def build(model: LinearModel, start: Floats | None) -> tuple[Any, list[Any]]:
         )
     ]
     problem.addVariables(columns)
-    # Zeros stay in: pulp writes no column that stands nowhere, yet its bounds, and CBC gives up.
+    # Zeros stay: pulp writes bounds of a column in no row or objective, and CBC gives up.
     problem += (
         pulp.LpAffineExpression(list(zip(columns, model.cost.tolist(), strict=True))),
         "objective",
@@ -95,7 +95,7 @@ def _values(columns: list[Any]) -> Floats | None:
 
 
 class CbcSolver(Adapter):
-    """CBC through pulp: writes an MPS file, starts the program, reads the answer back."""
+    """Adapter of CBC through pulp, which writes an MPS file and starts the program."""
 
     name = "cbc"
     capabilities = Capabilities(mip_start=True, node_limit=True)
@@ -152,10 +152,10 @@ def _version(log: str) -> str:
 
 
 def _bound(log: str, model: LinearModel, meaning: Meaning, x: Floats | None) -> float:
-    """CBC's bound, which pulp does not hand out: from its log, as it is printed there.
+    """Read CBC's bound from its log, because pulp does not return it.
 
-    The log names a bound only when it differs from the incumbent; a proof without one means
-    that the two are equal.
+    The log states a bound only if it differs from the incumbent; a proof without one means that
+    the two are equal.
     """
     found = re.findall(r"^(?:Upper|Lower) bound:\s+(\S+)", log, re.MULTILINE)
     if found:
@@ -172,7 +172,7 @@ def _bound(log: str, model: LinearModel, meaning: Meaning, x: Floats | None) -> 
 
 
 def _sign(printed: float, x: Floats | None, model: LinearModel) -> float:
-    """CBC prints bounds of a maximisation with either sign; the incumbent tells which."""
+    """Return the sign of a printed bound; CBC uses either for a maximisation."""
     if x is None:
         return 1.0 if printed >= 0 else -1.0
     value = model.objective(x) - model.offset
@@ -180,9 +180,9 @@ def _sign(printed: float, x: Floats | None, model: LinearModel) -> float:
 
 
 class PulpHighsSolver(Adapter):
-    """HiGHS through pulp, in this process.
+    """Adapter of HiGHS through pulp, in this process.
 
-    No node limit: pulp has no word for the way in which HiGHS ends then, and raises.
+    It has no node limit, because pulp raises an error when HiGHS reaches one.
     """
 
     name = "pulp-highs"

@@ -1,1 +1,1 @@
-"""Any adapter in a process of its own, which may be killed."""
+"""Isolation of an adapter in a process of its own."""

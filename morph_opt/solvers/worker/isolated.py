@@ -1,7 +1,7 @@
-"""A solver in a process of its own: a crash, hang or hunger for memory ends one solve, no more.
+"""Solver in a process of its own: a crash, a hang or a full memory ends one solve, no more.
 
-The process is started once and reused; it is replaced after it died. Models cross the border as
-pickles of plain arrays, over a pipe that no library can print into.
+The process is started once, reused, and replaced after it died. Models are sent as pickles of plain
+arrays, over a pipe that no library can print into.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 
 START_S = 60.0
-"""How long a worker may take to import its library."""
+"""Longest time that a worker may take to import its library, in seconds."""
 
 _OUT_OF_MEMORY = ("bad_alloc", "MemoryError", "Cannot allocate memory", "out of memory")
 
 
 class WorkerError(Exception):
-    """The worker could not be started; the message is what it said last."""
+    """Failure to start a worker; the message is its last line of stderr."""
 
 
 class IsolatedSolver:
-    """The adapter ``inner`` behind a process border.
+    """Adapter ``inner``, run in a process of its own.
 
     Parameters
     ----------
     inner
         Name as for `morph_opt.solvers.registry.make_solver`.
     memory_mib
-        Memory that a solve may take beyond what the loaded library holds; None: unlimited.
+        Memory that a solve may take beyond that of the loaded library; None if unlimited.
     grace_s
         Seconds beyond ``Limits.time_s`` after which the worker is killed.
     """
@@ -57,7 +57,7 @@ class IsolatedSolver:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the adapter inside; starts the worker if need be."""
+        """Abilities of the adapter inside; asking starts the worker."""
         self._connect()
         if self._capabilities is None:
             raise WorkerError("the worker did not state its capabilities")
@@ -65,7 +65,7 @@ class IsolatedSolver:
 
     @property
     def process_id(self) -> int | None:
-        """Of the running worker; None if there is none."""
+        """Process id of the running worker; None if there is none."""
         return None if self._process is None else self._process.pid
 
     def __getstate__(self) -> dict[str, object]:
@@ -82,7 +82,7 @@ class IsolatedSolver:
         self.close()
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
-        """See `morph_opt.solvers.base.Solver.solve`; holds the limits even if the library won't."""
+        """Solve as `morph_opt.solvers.base.Solver.solve`, and enforce the limits from outside."""
         began = time.perf_counter()
         try:
             pipe = self._connect()
@@ -95,7 +95,7 @@ class IsolatedSolver:
         except (EOFError, OSError):
             return self._died(began)
         if not isinstance(outcome, Outcome):
-            return self._ended(Status.ERROR, Stop.FAILED, f"the worker said {outcome!r}", began)
+            return self._ended(Status.ERROR, Stop.FAILED, f"the worker answered {outcome!r}", began)
         return outcome
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The far side of `isolated`: ``python -m ... PIPE_FD SOLVER MEMORY_MIB``."""
+"""Process of `isolated`: ``python -m ... PIPE_FD SOLVER MEMORY_MIB``."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    """Leave no worker behind when the replay is killed (Linux)."""
+    """Ask the kernel to end this worker when its parent is killed (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit_memory(memory_mib: int) -> None:
-    """Address space from here on: what the library has mapped by now is not counted."""
+    """Limit the address space, without what the library has mapped so far."""
     if memory_mib <= 0:
         return
     pages = int(Path("/proc/self/statm").read_text().split()[0])
