@@ -1,17 +1,17 @@
-r"""Jobs whose starts are alike are counted, not named.
+r"""Count identical jobs instead of naming them.
 
-Of jobs with the same candidates, worth the same and standing in the same rows, a decision says no
-more than how many of them start in which. So a model of a round may share their columns: with
-X[g,k] starts of group g in candidate k, y[j] = 1 where job j of it gives up what else it could do,
-and w[g] jobs of it that could do nothing else,
+For jobs with the same candidates, the same values and the same entries in rows, only the number of
+starts in each candidate matters. So a model of a round may share their columns: with X[g,k] starts
+of group g in candidate k, y[j] = 1 if job j of the group gives up its other options, and w[g] jobs
+of the group without other options,
 
     one_config[j]   s[j] + y[j] <= 1
     alike[g]        sum_k X[g,k] - sum_{j of g} y[j] <= w[g]
 
-in place of ``sum_k x[j,k] + s[j] <= 1`` for each of them. Every solution of one model is one of the
-other, worth as much: X[g,k] = sum_j x[j,k], and starts are given to the jobs of the group that
-do nothing else. So are points of the relaxations, as x[j,k] may be an equal share of X[g,k]. What a
-solver spends on telling such jobs apart, column by column and branch by branch, is spared.
+replace ``sum_k x[j,k] + s[j] <= 1`` of each job. Every solution of one model is one of the other,
+with the same value: X[g,k] = sum_j x[j,k], and starts are given to jobs of the group that take no
+other option. The same holds for the relaxations, where x[j,k] may be an equal share of X[g,k]. The
+solver no longer distinguishes such jobs column by column and branch by branch.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 
 def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
-    """Numbers that candidates share which are alike, of jobs all whose candidates are, shape (K,).
+    """Return a number per candidate, equal for candidates of identical jobs, shape (K,).
 
-    A guess by what candidates are and what they are worth: rows of rules may tell them apart.
+    Jobs count as identical if all their candidates are. This is a guess from candidates and values:
+    rows of rules may still distinguish them.
     """
     table, jobs = problem.candidates, problem.jobs.count
     start = np.searchsorted(table.job, np.arange(jobs))
@@ -43,18 +44,18 @@ def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
     key = fingerprint([level.value[: table.count], table.templates[1], place])
     of_job = np.bincount(table.job, key.astype(np.float64), jobs)
     _, first, group = np.unique(of_job, return_index=True, return_inverse=True)
-    # A candidate has the place among all that its like has of the first job of the group.
+    # A candidate gets the index of its counterpart of the group's first job.
     return start[first[group.reshape(-1)]][table.job] + place
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A smaller model of a round, and how its points are those of the larger one.
+    """A smaller model of a round, with the way back to the model of all jobs.
 
     Parameters
     ----------
     model
-        In which starts of jobs that are alike have one column.
+        Model in which starts of identical jobs share a column.
     starts
         Its columns of starts.
     """
@@ -66,7 +67,7 @@ class Counted:
     _groups: tuple[tuple[Ints, Ints], ...]
 
     def expanded(self, x: Floats) -> Floats:
-        """The point of the larger model that an integer one of the smaller stands for."""
+        """Return the point of the larger model for an integer point of the smaller one."""
         found = np.zeros(self._whole)
         found[self._columns] = x[: self._columns.size]
         for gives, columns in self._groups:
@@ -79,9 +80,10 @@ class Counted:
 
 
 def counted(built: RoundModel) -> Counted | None:
-    """The model with jobs counted that are alike; None where none are, or where jobs share options.
+    """Return the model with identical jobs counted, or None if there are none.
 
-    Exact: alike are columns whose entries in all rows but ``one_config`` are the same numbers.
+    None also if jobs share options. Exact: columns of identical jobs have equal entries in all rows
+    but ``one_config``.
     """
     from scipy import sparse
 
@@ -150,7 +152,7 @@ def counted(built: RoundModel) -> Counted | None:
 def _alike(
     model: LinearModel, columns: sparse.csc_array, starts: Ints, one: Block
 ) -> list[tuple[Ints, Ints]]:
-    """Groups of jobs that are alike, and their columns of starts, shape (jobs, candidates)."""
+    """Return groups of identical jobs and their columns of starts, shape (jobs, candidates)."""
     ends = columns.indptr
     if not starts.size or (columns.indices[ends[:-1] + 1][np.diff(ends) > 1] < one.count).any():
         return []

@@ -1,4 +1,4 @@
-"""Arrays by what they hold; shapes are said where they matter."""
+"""Array types by what they hold; docstrings state shapes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-r"""The independent check of a claimed bound: from tables and prices alone, knowing no method.
+r"""Independent check of a claimed bound, from the tables and the prices alone.
 
-Everything is restated per job and per node, as in the proof of docs/formulations/prices.md. The
-cells and kinds of `formulations.node_pattern.cells` are read as names of prices only: whether a
-part may lie on a node is found from the tables of nodes.
+It restates everything per job and per node, as the proof of docs/formulations/prices.md does. The
+cells and kinds of `formulations.node_pattern.cells` only name prices: whether a part may be on a
+node follows from the tables of nodes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from formulations.tolerances import FEASIBILITY, MARGIN, PRICE_CLAIM
 
 Price = tuple[float, ...]
 Gangs = tuple[tuple[Price, float], ...]
-"""What gangs hold of each resource, and what they pay."""
+"""Demand for each resource and payment, of each gang."""
 
 
 class BoundError(Exception):
-    """A claim that the prices do not prove.
+    """A claimed bound that the prices do not prove.
 
     Parameters
     ----------
     claim, proven
-        What was claimed, and the bound at these prices.
+        Claimed bound, and the bound at these prices.
     """
 
     def __init__(self, claim: float, proven: float) -> None:
@@ -48,7 +48,7 @@ def check_bound(problem: RoundProblem, level: Level, prices: Prices, claim: floa
     Raises
     ------
     ValueError
-        If a price is negative that must not be.
+        If a price of a resource is negative.
     """
     if any((p < 0).any() for p in (prices.gpu, prices.side, np.asarray([prices.uplink]))) or any(
         p is not None and (p < 0).any() for p in (prices.slot, prices.stay)
@@ -66,9 +66,9 @@ class _Definition:
         self.problem, self.level, self.prices = problem, level, prices
         stay = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
         self.on_open = problem.nodes.open[problem.holds.node]
-        # The last one is of holds that no stay has: no job pays for them.
+        # The entry past the last is for holds of no stay: their price is 0.
         self.stay = np.append(np.where(self.on_open, stay, 0.0), 0.0)
-        # Even at slot prices of 0 a start without nodes, say all of them closed, earns nothing.
+        # Even at slot prices of 0, a start without open nodes is impossible.
         self.by_slots = prices.slot is not None or prices.stay is not None
         if self.by_slots:
             self.cells, self.kinds = find_cells(problem), find_kinds(problem)
@@ -76,7 +76,7 @@ class _Definition:
             self.slot = none if prices.slot is None else prices.slot
 
     def bound(self) -> float:
-        """The sum of the theorem."""
+        """Return the bound of the theorem."""
         nodes, prices = self.problem.nodes, self.prices
         of_class = nodes.node_class[nodes.open]
         total = float(prices.gpu[of_class] @ nodes.capacity[of_class, 0])
@@ -91,7 +91,7 @@ class _Definition:
     # ------------------------------------------------------------------ rules
 
     def _rules_worth(self) -> float:
-        """Limits at their prices, and what auxiliary columns add at their better end."""
+        """Return the price of the rules' limits and the best value of auxiliary columns."""
         rules, y = self.problem.rules, self.prices.rule
         total = 0.0
         for d in np.flatnonzero(y).tolist():
@@ -104,7 +104,10 @@ class _Definition:
         return total
 
     def _most_of(self, a: int) -> float:
-        """Limit of an auxiliary column: its own, or that of a row in which nothing is negative."""
+        """Return the limit of an auxiliary column.
+
+        Its own limit, or that of a row in which no entry is negative.
+        """
         rules, most = self.problem.rules, float(self.problem.rules.aux_upper[a])
         for entry in np.flatnonzero((rules.kind == RULE_U) & (rules.index == a)).tolist():
             row = int(rules.row[entry])
@@ -113,7 +116,7 @@ class _Definition:
         return max(0.0, most)
 
     def _paid_to_rules(self) -> Floats:
-        """What each option pays for the rules, shape (O,)."""
+        """Return the price that each option pays for the rules, shape (O,)."""
         rules, option = self.problem.rules, options_in_rules(self.problem)
         amount = np.where(option >= 0, self.prices.rule[rules.row] * rules.value, 0.0)
         count = self.problem.options.count
@@ -122,7 +125,7 @@ class _Definition:
     # ------------------------------------------------------------------ jobs
 
     def _surplus(self) -> Floats:
-        """U: what each job earns at most at the prices, shape (J,)."""
+        """Return U, the largest reduced value of each job, shape (J,)."""
         options, price = self.problem.options, self._price()
         allowed, idle = allowed_options(self.problem)
         best = np.where(idle, 0.0, -np.inf)
@@ -139,21 +142,21 @@ class _Definition:
         ]
         for jobs, _ in shared:
             best[jobs] = np.where(np.isneginf(best[jobs]), 0.0, best[jobs])
-        # Raised by what an option earns more, one by one; whatever the order, it is valid.
+        # Raise both jobs by half of an option's excess, one by one: valid in any order.
         for jobs, earns in shared:
             best[jobs] += max(0.0, earns - float(best[jobs].sum())) / len(jobs)
         return np.asarray(best)
 
     def _price(self) -> Floats:
-        """What each option pays, shape (O,); inf where it has no nodes."""
+        """Return the price of each option, shape (O,); inf if it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
-        # Rounds have a million candidates, which are of a few hundred configurations.
+        # A million candidates have a few hundred configurations.
         rows, which = table.templates
         owner, where, gpus = rows.part_candidate, rows.part_class, rows.part_gpus
         held, count = problem.options.held, problem.options.count
         each = prices.gpu[where] * gpus
         for r in np.flatnonzero(prices.side.any(axis=0)).tolist():
-            # Amounts without a price are not looked up.
+            # Side resources without a price are skipped.
             each += prices.side[where, r] * rows.part_side(r)
         if prices.uplink:
             each += prices.uplink * rows.sent_per_gpu[owner] * gpus
@@ -170,9 +173,9 @@ class _Definition:
         return np.asarray(paid + self._paid_to_rules() if self.problem.rules.count else paid)
 
     def _paid_for_slots(self) -> Floats:
-        """Least price of slots for the parts of each start, inside one leaf or domain if asked."""
+        """Return the least price of slots for each start, within its leaf or domain if confined."""
         table, held = self.problem.options.starts, self.problem.options.held
-        # Rounds have a million candidates, which are of a few hundred configurations.
+        # A million candidates have a few hundred configurations.
         rows, which = table.templates
         of_row = np.full(rows.count, np.inf)
         for scope, node_set in {*zip(rows.scope.tolist(), rows.node_set.tolist(), strict=True)}:
@@ -188,7 +191,7 @@ class _Definition:
         return paid
 
     def _prices_of_places(self, scope: int, node_set: int) -> Floats:
-        """Cheapest slot of each kind in each place, one row for places alike; inf without any."""
+        """Return the cheapest slot of each kind per distinct place; inf if it has none."""
         nodes, kinds = self.problem.nodes, self.kinds
         fit = np.flatnonzero(nodes.open & nodes.sets[node_set])
         places: Ints = np.zeros(nodes.count, dtype=np.int64)
@@ -205,7 +208,7 @@ class _Definition:
     # ------------------------------------------------------------------ nodes
 
     def _nodes_worth(self) -> float:
-        """W, the most that stays and slots pay on a node, of all open nodes together."""
+        """Return the sum of W over open nodes: the most that stays and slots pay there."""
         alike: dict[tuple[int, int], list[Gangs]] = {}
         gangs = self._gangs()
         for n in np.flatnonzero(self.problem.nodes.open).tolist():
@@ -214,7 +217,7 @@ class _Definition:
         return sum(self._worth_of_nodes(cell, k, own) for (cell, k), own in alike.items())
 
     def _worth_of_nodes(self, cell: int, k: int, gangs: list[Gangs]) -> float:
-        """The most that is paid on nodes of a cell, over everything that may go on on each."""
+        """Return the most paid on nodes of a cell, over all subsets of stays."""
         t, count = int(self.cells.node_class[cell]), len(gangs)
         capacity, scarce = self.problem.nodes.capacity[t], self.kinds.scarce[t]
         price = tuple(self.slot[cell, self.kinds.first[t] : self.kinds.first[t + 1]].tolist())
@@ -229,7 +232,7 @@ class _Definition:
             if on.any():
                 free = free - need[:, on][..., scarce].sum(axis=1)
             fits = np.flatnonzero((free >= -MARGIN).all(axis=1))
-            # Generous, as demands are rounded: what just fits must count as fitting.
+            # With a margin, because demands are rounded: a tight fit must count as fitting.
             room = free[fits] + MARGIN * np.maximum(1.0, capacity[scarce])
             states, which = np.unique(room, axis=0, return_inverse=True)
             slots = [_fill(tuple(state), self.kinds.vectors[t], price) for state in states.tolist()]
@@ -238,7 +241,7 @@ class _Definition:
         return float(best.sum())
 
     def _gangs(self) -> list[dict[int, tuple[Price, float]]]:
-        """What may go on at each node and pays: the least that it holds and the most it pays."""
+        """Return the gangs that pay per node, each with its smallest demand and largest payment."""
         options, held = self.problem.options, self.problem.options.held
         found: list[dict[int, tuple[Price, float]]] = [{} for _ in range(self.problem.nodes.count)]
         gangs, pays = options.gang[held.job].tolist(), self.stay[held.of_stay].tolist()
@@ -252,7 +255,7 @@ class _Definition:
 
 @of_tables
 def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Options, shape (O,), and idleness, (J,), that no row about a single job rules out."""
+    """Return which options, (O,), and idle jobs, (J,), the rows about single jobs allow."""
     rules, options = problem.rules, problem.options
     allowed, idle = _may_happen(problem), np.ones(problem.jobs.count, dtype=bool)
     if not rules.count:
@@ -277,7 +280,7 @@ def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
 
 
 def _may_happen(problem: RoundProblem) -> Bools:
-    """Options whose jobs may all come to the nodes that are theirs, shape (O,)."""
+    """Return whether all jobs of an option may be on its named nodes, shape (O,)."""
     nodes, options = problem.nodes, problem.options
     members, fine = options.members, np.ones(options.count, dtype=bool)
     visits = options.in_place & options.shared
@@ -305,7 +308,7 @@ def _may_happen(problem: RoundProblem) -> Bools:
 def _fill(
     free: tuple[float, ...], kinds: tuple[tuple[float, ...], ...], price: tuple[float, ...]
 ) -> float:
-    """The most that slots in this room pay: one slot more, and the best of the rest."""
+    """Return the largest payment of slots that fit in the room, by recursion over one slot."""
     best = 0.0
     for need, pays in zip(kinds, price, strict=True):
         rest = tuple(have - asks for have, asks in zip(free, need, strict=True))

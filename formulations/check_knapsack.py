@@ -1,8 +1,8 @@
-"""The independent check of a knapsack's bound: its tables are a certificate, looked at row by row.
+"""Independent check of a knapsack's bound: its tables are the certificate.
 
-It reads the tables of the round alone: which options a job may take and what they use is found as
-in `formulations.check_bound`, and nothing is known of items, ties or dominated sizes, nor of how
-the certificate was made. Any numbers that keep to the inequalities below prove what they claim.
+It reads the tables of the round alone. Allowed options and their GPUs are found as in
+`formulations.check_bound`, without items, ties or dominated sizes. Any numbers that satisfy the
+inequalities below prove their claim, however they were made.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ def check_knapsack(
 ) -> None:
     """Raise `BoundError` unless the tables prove that no decision is worth more than ``claim``.
 
-    ``after[i, c]`` says what the jobs from place i on are worth at most on ``c`` GPUs of each
-    class. It does if ``after[D] >= 0`` and, for every option of the i-th job that takes ``a`` GPUs,
-    ``after[i, c] >= value + after[i + 1, c - a]``. What a place lacks is added to what is proven.
+    ``after[i, c]`` bounds the value of the jobs from place i on, on ``c`` GPUs of each class, if
+    ``after[D] >= 0`` and, for every option of the i-th job with ``a`` GPUs,
+    ``after[i, c] >= value + after[i + 1, c - a]``. The largest violation at each place is added to
+    the proven bound.
 
-    With a core, tables need to hold only for options with which a decision may be worth more than
-    ``claim`` at its prices, where a job earns less by them than by its best, and go over the GPUs
-    beyond those that each job takes in all of them.
+    With a core, the inequalities are needed only for options that can be in a decision worth more
+    than ``claim`` at its prices; GPUs then count beyond the fewest of each job.
 
     Parameters
     ----------
     order
-        The jobs in their places, shape (D,).
+        Jobs by place, shape (D,).
     after
-        Shape (D + 1, GPUs of the first class + 1, ...): as many as there are or jobs can use.
+        Tables, shape (D + 1, GPUs of the first class + 1, ...), at least as large as jobs can use.
     floors
-        Goals that rank higher, the least that decisions reach of them, and the weight of each.
+        Goals that rank higher, each with the value that decisions reach and its weight.
     core
-        Prices of a GPU of each class, shape (T,), and GPUs that each job takes in any case, shape
-        (J, T).
+        Price of a GPU of each class, shape (T,), and GPUs that each job takes in any case, shape
+        (J, T); None for tables of all options.
     """
     worth, less = level.value, 0.0
     for higher, least, weight in floors:
@@ -66,7 +66,7 @@ def check_knapsack(
     if core is not None:
         what, values = _worth_more(what, values, *core, claim + less + TABLE_CLAIM * size)
         if np.bincount(what.job, minlength=jobs).min(initial=1) == 0:
-            return  # no choice of what is left is a decision; below 0 GPUs nothing fits
+            return  # a job has no option left, so no decision is worth more than the claim
     if after.shape[0] != jobs + 1 or (np.asarray(after.shape[1:]) <= what.most).any():
         raise BoundError(claim, np.inf)
     place = np.empty(jobs, dtype=np.int64)
@@ -74,36 +74,35 @@ def check_knapsack(
     best = np.full((jobs, what.uses.shape[0]), -np.inf)
     np.maximum.at(best.reshape(-1), place[what.job] * best.shape[1] + what.which, values)
     lacks = _lacking(best, what.uses, after)
-    # What is not there counts for nothing, or makes NaN, which no claim reaches.
+    # Missing entries are -inf or make NaN, which no claim reaches.
     proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
     if not claim >= proven - TABLE_CLAIM * size:
         raise BoundError(claim, proven)
 
 
 def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
-    """By how much the inequalities of each place are broken at most, shape (D,).
+    """Return the largest violation of the inequalities at each place, shape (D,).
 
     Parameters
     ----------
     best
-        What the job of each place is worth at most for each size, -inf where it has none of it,
-        shape (D, S).
+        Largest value of each place's job for each size, -inf if it has none, shape (D, S).
     uses
         GPUs of each size, shape (S, T).
     after
-        As of `check_knapsack`.
+        As in `check_knapsack`.
     """
     lacks = np.zeros(best.shape[0])
     shape, flat = after.shape[1:], np.ascontiguousarray(after).reshape(-1)
     count = flat.size // after.shape[0]
     stride, free = _states(shape)
-    # What begins at each place, as long as a row: those of a move are the next row, moved.
+    # Overlapping windows of row length: the states left by a size are a shifted window.
     rows = np.ndarray((flat.size - count + 1, count), flat.dtype, flat, 0, flat.strides * 2)
     step = uses @ stride
     fits = free[0] >= uses[:, :1]
     for own, gpus in zip(free[1:], uses.T[1:], strict=True):
         fits &= own >= gpus[:, None]
-    # What does not fit where all is free fits nowhere.
+    # A size that does not fit on all GPUs fits in no state.
     place, size = ((best > -np.inf) & fits[:, -1]).nonzero()
     some = max(1, KNAPSACK.checked // count)
     for first in range(0, place.size, some):
@@ -115,7 +114,7 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
             here, behind = after[at[0]][room], after[at[0] + 1][rest] + best[at[0], use[0]]
             more = behind > here
         else:
-            # Where it does not fit the state is another's, and does not count.
+            # Where the size does not fit, the shifted window reads another state: masked by fits.
             here = rows[at * count]
             behind = rows[(at + 1) * count - step[use]]
             behind += best[at, use][:, None]
@@ -128,22 +127,21 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _states(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """By what a GPU of each class moves the place in a flat table, and what each state has free."""
+    """Return the stride of each class in a flat table and the free GPUs of each state."""
     return strides(np.asarray(shape)), np.indices(shape).reshape(len(shape), -1)
 
 
 class _MayBe(NamedTuple):
-    """What jobs may do, nothing included, and what it takes.
+    """Allowed options of jobs, including none, with their GPUs.
 
     Parameters
     ----------
     option, job
-        Options that may be, shape (M,), and of each its job; behind these the jobs that may have
-        nothing.
+        Allowed options, shape (M,), and the job of each, followed by the jobs that may idle.
     uses, which
-        Distinct GPUs of each class, shape (S, T), and which of them is taken, as ``job``.
+        Distinct GPUs of each class, shape (S, T), and the index of each entry of ``job``.
     most
-        GPUs of each class up to which tables must go: as many as there are, or jobs can use.
+        GPUs of each class that tables must cover: all of them, or all that jobs can use.
     """
 
     option: Ints
@@ -156,7 +154,7 @@ class _MayBe(NamedTuple):
 def _worth_more(
     what: _MayBe, values: Floats, prices: Floats, fewest: Ints, claim: float
 ) -> tuple[_MayBe, Floats]:
-    """What may be in a decision worth more than a claim, and GPUs beyond the fewest of each job."""
+    """Return the options of decisions worth more than a claim, with GPUs beyond the fewest."""
     if not (np.isfinite(prices) & (prices >= 0.0)).all():
         raise ValueError("prices must be at least 0 and finite")
     earned = values - (what.uses @ prices)[what.which]
@@ -168,7 +166,7 @@ def _worth_more(
     gpus = what.uses[what.which[kept]] - fewest[job]
     if (gpus < 0).any():
         raise BoundError(claim, np.inf)
-    # What is left when every job took its fewest is all that one may take more.
+    # A job can take at most the GPUs that are left when every job has its fewest.
     room = what.most - fewest.sum(axis=0)
     fits = (gpus <= room).all(axis=1)
     kept, job, gpus = kept[fits], job[fits], gpus[fits]
@@ -180,7 +178,7 @@ def _worth_more(
 
 
 def _distinct(uses: Ints) -> tuple[Ints, Ints]:
-    """Rows without their repetitions, and which of these each is."""
+    """Return the distinct rows and the index of each row among them."""
     key = uses @ strides(uses.max(axis=0, initial=0) + 1)
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     return uses[first], which
@@ -194,7 +192,7 @@ def _what_may_be(problem: RoundProblem) -> _MayBe:
     rests = np.flatnonzero(idle)
     taken = np.concatenate([gpus[mine], np.zeros((rests.size, room.size), dtype=np.int64)])
     job = np.concatenate([problem.options.job[mine], rests])
-    # More than all jobs together can use is never used.
+    # Jobs together never use more than the sum of their largest options.
     needed = np.zeros((problem.jobs.count, room.size), dtype=np.int64)
     np.maximum.at(needed, job, taken)
     uses, which = _distinct(taken)
@@ -202,7 +200,7 @@ def _what_may_be(problem: RoundProblem) -> _MayBe:
 
 
 def _gpus_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
-    """GPUs of open nodes, by class: of each option, shape (O, T), and in all, shape (T,)."""
+    """Return GPUs on open nodes by class: of each option, (O, T), and in total, (T,)."""
     nodes, options = problem.nodes, problem.options
     starts, held, classes = options.starts, options.held, nodes.classes
     where = starts.part_candidate * classes + starts.part_class

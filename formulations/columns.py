@@ -1,4 +1,4 @@
-"""Columns of tables: what may be left out, and that nothing has another length than it should."""
+"""Helpers for columns of tables: defaults, shapes, distinct rows, compressed rows."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from formulations.parameters import COLUMNS, ColumnParams
 
 
 def no_ints() -> Ints:
-    """An empty column of indices."""
+    """Return an empty column of indices."""
     return np.zeros(0, dtype=np.int64)
 
 
 def no_floats() -> Floats:
-    """An empty column of numbers."""
+    """Return an empty column of numbers."""
     return np.zeros(0)
 
 
 def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
-    """Distinct rows in lexicographic order, and which of them each row is, shape (rows,).
+    """Return the distinct rows in lexicographic order and the index of each row, shape (rows,).
 
-    What ``np.unique(table, axis=0, return_inverse=True)`` gives, column by column: many times as
-    fast where rows are many and distinct ones few.
+    Equals ``np.unique(table, axis=0, return_inverse=True)``, but works column by column: many times
+    as fast for many rows of which few are distinct.
     """
     key, radix = np.zeros(table.shape[0], dtype=np.int64), 1
     for column in table.T:
@@ -44,20 +44,20 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
 
 
 def fingerprint(table: Iterable[Floats | Ints]) -> npt.NDArray[np.uint64]:
-    """A number made of all that is in each column: others have the same one by chance alone."""
+    """Return a 64-bit hash of each column; two columns share one by chance alone."""
     key = np.zeros(1, dtype=np.uint64)
     for row in table:
-        # Odd multipliers of 64 bits lose nothing.
+        # Multiplication by an odd number is a bijection on 64 bits.
         key = (key ^ np.ascontiguousarray(row).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)
     return key
 
 
 def alike_columns(table: Floats, params: ColumnParams = COLUMNS) -> tuple[Floats, Ints | None]:
-    """Distinct columns of a table, shape (rows, D), and which of them each column is.
+    """Return the distinct columns of a table, shape (rows, D), and the index of each column.
 
-    The table itself and None where there are not many fewer. Columns are told apart by a number
-    made of all that is in them, and compared with the one they are taken for.
+    Returns the table itself and None unless distinct columns are far fewer. Columns are told apart
+    by a hash of their entries, and compared with the one they are taken for.
     """
     _, first, at = np.unique(fingerprint(table), return_index=True, return_inverse=True)
     if params.fewer * first.size > at.size:
@@ -68,7 +68,7 @@ def alike_columns(table: Floats, params: ColumnParams = COLUMNS) -> tuple[Floats
 
 
 def stretches(count: int, params: ColumnParams = COLUMNS) -> Iterator[slice]:
-    """Rows 0 to ``count``, ``params.stretch`` at a time.
+    """Yield slices of rows 0 to ``count``, ``params.stretch`` rows each.
 
     Look-ups of a stretch stay in a processor's cache, and no temporary columns of a hundred
     megabytes are requested from the system.
@@ -82,10 +82,10 @@ GOLDEN = 0.6180339887498949
 
 
 def golden_turns(count: int, begin: float = 0.5) -> Floats:
-    """Golden-ratio sequence in [0, 1), shape (count,).
+    """Return a golden-ratio sequence in [0, 1), shape (count,).
 
-    Every stretch of it is spread evenly: whoever compares the entries with a share gets that share
-    of each stretch, up to one entry or two.
+    Every stretch of it is spread evenly: comparing the entries with a share selects that share of
+    each stretch, up to one entry or two.
     """
     turns: Floats = np.mod((np.arange(count) + begin) * GOLDEN, 1.0)
     return turns
@@ -97,15 +97,15 @@ Column = TypeVar("Column", Floats, Ints)
 
 
 def strides(shape: Ints) -> Ints:
-    """By what one more along each axis moves the place in a flat table of this shape."""
+    """Return the stride of each axis in a flat table of this shape."""
     return np.append(np.cumprod(shape[:0:-1])[::-1], 1)
 
 
 def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
-    """A pure function of arrays that remembers its last answers by what is in the arrays.
+    """Cache the last answers of a pure function of arrays by the arrays' contents.
 
-    From round to round the configurations on offer, and the nodes, are mostly the same. Nobody may
-    write to an answer. Large arrays are not worth keeping.
+    From round to round the configurations on offer, and the nodes, are mostly the same. Answers
+    must not be written to. Large arrays are not worth caching.
     """
     known: OrderedDict[tuple[Any, ...], Found] = OrderedDict()
 
@@ -126,10 +126,10 @@ def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
 
 
 def of_tables(function: Callable[[Any], Found]) -> Callable[[Any], Found]:
-    """A function of a round's tables that is asked once, however far its jobs have come since.
+    """Cache a function of a round's tables in the round, whatever work its jobs have left.
 
-    For what hangs on no column that `RoundProblem.later` replaces: from round to round the tables
-    are mostly the same. Nobody may write to an answer, or to an array in it.
+    For functions that use no column that `RoundProblem.later` replaces: from round to round the
+    tables are mostly the same. Answers and arrays in them must not be written to.
     """
     name = f"{function.__module__}.{function.__qualname__}"
 
@@ -147,7 +147,7 @@ def of_tables(function: Callable[[Any], Found]) -> Callable[[Any], Found]:
 
 
 def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Positions of equal values in two columns, by the right one; of several, all in order."""
+    """Return the positions of equal values in two columns, in the order of the right one."""
     order = np.argsort(left, kind="stable")
     first = np.searchsorted(left[order], right, side="left")
     length = np.searchsorted(left[order], right, side="right") - first
@@ -157,12 +157,12 @@ def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 
 
 def of_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Entries of some of compressed rows, one row after the other, and where each begins.
+    """Return the entries of some compressed rows, one row after the other, and each row's start.
 
     Parameters
     ----------
     start
-        Row i has the entries ``start[i]`` to ``start[i + 1]``.
+        First entry of each row: row i has the entries ``start[i]`` to ``start[i + 1]``.
     """
     first = start[rows]
     lengths = start[1:][rows] - first
@@ -174,13 +174,13 @@ def of_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def at_rows(operation: np.ufunc, table: Floats, rows: Ints, values: Floats) -> None:
-    """``operation.at(table, rows, values)`` of two tables, column by column: many times as fast."""
+    """Apply ``operation.at(table, rows, values)`` column by column: many times as fast."""
     for column, own in zip(table.T, values.T, strict=True):
         operation.at(column, rows, own)
 
 
 def gathered(values: Column, rows: Ints, *behind: Column) -> Column:
-    """``values[rows]`` and more behind it: in large rounds nothing is copied twice."""
+    """Return ``values[rows]`` followed by more columns, without a second copy."""
     found = np.empty(rows.size + sum(more.size for more in behind), dtype=values.dtype)
     values.take(rows, out=found[: rows.size], mode="clip")  # without a copy, unlike "raise"
     found[rows.size :] = np.concatenate(behind)
@@ -188,7 +188,7 @@ def gathered(values: Column, rows: Ints, *behind: Column) -> Column:
 
 
 def at_choice(values: Floats, choice: Ints) -> Floats:
-    """Values of what is chosen; 0 where that is nothing (-1)."""
+    """Return the values of the chosen options, 0 for none (-1)."""
     found = np.zeros(choice.size)
     found[choice >= 0] = values[choice[choice >= 0]]
     return found
@@ -199,7 +199,7 @@ LEFT_OUT: Any = None
 
 
 def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
-    """Refuse columns of another shape: a shorter one would become a default without a word."""
+    """Refuse columns of another shape, which broadcasting would accept silently."""
     for name, shape in shapes.items():
         column = getattr(table, name)
         found = column.shape if isinstance(column, np.ndarray) else np.shape(column)
@@ -209,7 +209,7 @@ def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
 
 
 def altered(table: Table, **columns: Any) -> Table:
-    """A table with slots and other columns, of which nothing is verified or derived again."""
+    """Return a copy of a table with other columns, without validation or derived columns."""
     found: Table = object.__new__(type(table))
     for name in table.__slots__:  # type: ignore[attr-defined]
         value = columns[name] if name in columns else getattr(table, name)
@@ -218,7 +218,7 @@ def altered(table: Table, **columns: Any) -> Table:
 
 
 def fill(table: object, **defaults: Any) -> None:
-    """Give columns that were left out their values; what was given stays."""
+    """Set columns that were left out to their defaults."""
     for name, value in defaults.items():
         if getattr(table, name) is None:
             object.__setattr__(table, name, value)

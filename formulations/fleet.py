@@ -1,4 +1,4 @@
-r"""`fleet`: how many nodes of each type, so that what arrives can be served in time.
+r"""`fleet`: the number of nodes of each type that serves all arrivals in time.
 
 Page: ``docs/formulations/fleet.md``. The rows, by the names there:
 
@@ -9,9 +9,9 @@ Page: ``docs/formulations/fleet.md``. The rows, by the names there:
     used[t]          n[t] <= most[t] u[t],          one_of_family  sum_{t of it} u[t] <= 1
     budget           sum_t price[t] n[t] <= budget
 
-All scenarios share ``n``: a two-stage program. Bins are rounded outwards, start-ups are left out
-and gangs are fluid, so every schedule that completes each job within the delay is a solution: the
-cost is a certified floor for that promise.
+All scenarios share ``n``: a two-stage program. Bins are rounded up, start-ups left out, and gangs
+are fluid, so every schedule that completes each job within the delay is a solution: the cost is a
+certified lower bound for that service level.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from formulations.tolerances import INTEGRALITY, SOLVED
 
 @dataclass(frozen=True, slots=True)
 class FleetProblem:
-    """A fleet to be chosen; arrays over types t, arrivals, and configurations k.
+    """A choice of a fleet; arrays over types t, arrivals and configurations k.
 
     Parameters
     ----------
     price, size, most
-        Per type: cost of a node, its GPUs, and how many may be had; shape (T,).
+        Per type: cost of a node, GPUs of a node, largest number of nodes; shape (T,).
     family
         Per type: family of which only one type may be used, -1 for none; shape (T,).
     scenario, group, bin
         Per arrival: scenario, job class and time bin; shape (A,); no triple occurs twice.
     work, jobs
-        Per arrival: units of work, above 0, and jobs that bring it; shape (A,).
+        Per arrival: units of work, above 0, and number of jobs; shape (A,).
     config_group, config_type
         Per configuration: job class and node type; shape (K,).
     gpus, pace_s
         Per configuration: GPUs, and seconds per unit of work; shape (K,).
     bin_s, delay_s
-        Length of a bin, and seconds from submission within which every job is to be complete.
+        Length of a bin, and seconds from submission to the latest completion of a job.
     lost_s
-        Of the delay, seconds in which no work is done at least (a start-up).
+        Seconds of the delay without work (a start-up), at least.
     budget
         Largest cost; inf for none.
 
     Raises
     ------
     ValueError
-        If shapes differ, a value is out of its range, or a class that arrives has no
-        configuration.
+        If shapes differ, a value is out of its range, an arrival is duplicated, or a class that
+        arrives has no configuration.
     """
 
     price: Floats
@@ -97,7 +97,7 @@ class FleetProblem:
             raise ValueError("a class that arrives has no configuration")
         keys = np.stack([self.scenario, self.group, self.bin], axis=1)
         if np.unique(keys, axis=0).shape[0] != self.work.size:
-            raise ValueError("an arrival stands twice")
+            raise ValueError("an arrival is duplicated")
 
     @property
     def types(self) -> int:
@@ -106,22 +106,22 @@ class FleetProblem:
 
     @property
     def bins_late(self) -> int:
-        """Bins behind that of the submission in which a job may still run: outwards."""
+        """Bins after that of the submission in which a job may still run, rounded up."""
         return int(np.ceil(self.delay_s / self.bin_s - INTEGRALITY))
 
     def cost(self, nodes: Ints) -> float:
-        """Price of a fleet."""
+        """Return the price of a fleet."""
         return float(self.price @ nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """A fleet and how it serves what arrives.
+    """A fleet and the way it serves the arrivals.
 
     Parameters
     ----------
     nodes
-        Per type, shape (T,).
+        Nodes per type, shape (T,).
     done
         Units of work per pair of arrival and configuration, as in `pairs_of`; shape (P,).
     flow
@@ -134,14 +134,14 @@ class FleetAnswer:
 
 
 def pairs_of(problem: FleetProblem) -> tuple[Ints, Ints]:
-    """Arrival and configuration of each pair that goes together, arrivals slowest."""
+    """Return arrival and configuration of each pair of one job class, arrivals slowest."""
     match = problem.group[:, None] == problem.config_group[None, :]
     arrival, config = np.nonzero(match)
     return arrival.astype(np.int64), config.astype(np.int64)
 
 
 def flows_of(problem: FleetProblem) -> Ints:
-    """Scenario, type, bin of submission and bin of running of each flow, shape (F, 4)."""
+    """Return scenario, type, submission bin and running bin of each flow, shape (F, 4)."""
     begun = np.unique(np.stack([problem.scenario, problem.bin], axis=1), axis=0)
     rows = [
         (w, t, b, b + late)
@@ -153,14 +153,14 @@ def flows_of(problem: FleetProblem) -> Ints:
 
 
 def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = None) -> LinearModel:
-    """The MILP; it maximises minus the cost.
+    """Build the MILP; it maximises minus the cost.
 
     Parameters
     ----------
     problem
-        What is chosen.
+        The choice of a fleet.
     low, high
-        Limits of the nodes of each type, shape (T,); None: 0 and ``most``.
+        Limits of the nodes of each type, shape (T,); None for 0 and ``most``.
     """
     builder = ModelBuilder("fleet")
     types = np.arange(problem.types, dtype=np.int64)
@@ -188,10 +188,10 @@ def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = No
 
 
 def build_overload(problem: FleetProblem, nodes: Ints) -> LinearModel:
-    """The linear program of the GPU-seconds that a fleet lacks; it maximises minus their sum.
+    """Build the LP of the GPU-seconds that a fleet lacks; it maximises minus their sum.
 
-    The rows ``capacity`` are the last. Where the sum is above 0, their shadow prices refuse the
-    fleet (`benchmarks.instances.fleet_bound`).
+    The rows ``capacity`` are last. If the sum is above 0, their shadow prices prove that the fleet
+    is too small (`benchmarks.instances.fleet_bound`).
     """
     builder = ModelBuilder("fleet_overload")
     arrival, config = pairs_of(problem)
@@ -269,7 +269,7 @@ def _choose(builder: ModelBuilder, problem: FleetProblem, n: Ints) -> None:
 
 
 def decode(problem: FleetProblem, x: Floats) -> FleetAnswer:
-    """The answer that a point of the model stands for."""
+    """Return the answer that a point of the model represents."""
     pairs = pairs_of(problem)[0].size
     nodes = np.rint(x[: problem.types]).astype(np.int64)
     rest = x[problem.types :]
@@ -278,7 +278,7 @@ def decode(problem: FleetProblem, x: Floats) -> FleetAnswer:
 
 
 class FleetError(ValueError):
-    """An answer breaks a rule; ``rule`` is its name on the page."""
+    """An answer that breaks a rule; ``rule`` is its name on the page."""
 
     def __init__(self, rule: str, detail: str) -> None:
         super().__init__(f"{rule}: {detail}")
@@ -286,12 +286,12 @@ class FleetError(ValueError):
 
 
 def check(problem: FleetProblem, answer: FleetAnswer) -> None:
-    """Restate the rules on an answer, from the definitions and without the model.
+    """Check an answer against the rules as defined, without the model.
 
     Raises
     ------
     FleetError
-        Naming the first rule that is broken.
+        With the first rule that is broken.
     """
     _check_nodes(problem, answer.nodes)
     arrival, config = pairs_of(problem)

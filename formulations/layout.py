@@ -1,4 +1,4 @@
-"""What both formulations share: the columns of the decisions, and cutting a choice off."""
+"""Parts that both formulations share: columns of the decisions, and cuts of a choice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from formulations.tolerances import CHOSEN
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the decisions stand in a model's columns.
+    """Columns of the decisions in a model.
 
     Parameters
     ----------
     x
         Column of each option, shape (O,).
     starts
-        Those of the options that are no stays, shape (K,).
+        Columns of the options other than stays, shape (K,).
     jobs
         Number of jobs.
     columns
@@ -35,13 +35,13 @@ class Layout:
     columns: int = 0
 
     def cost(self, level: Level) -> Floats:
-        """Objective coefficients of a level, shape (columns,)."""
+        """Return the objective coefficients of a level, shape (columns,)."""
         cost = np.zeros(self.columns)
         cost[self.x] = level.value
         return cost
 
     def choice(self, problem: RoundProblem, x: Floats) -> Ints:
-        """Option of every job at an integer point, or `NONE`."""
+        """Return the option of every job at an integer point, or `NONE`."""
         members = problem.options.members
         choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
         picked = x[self.x[members.option]] > CHOSEN
@@ -49,18 +49,18 @@ class Layout:
         return choice
 
     def picked(self, choice: Ints) -> Ints:
-        """Columns that are one under a choice."""
+        """Return the columns that are 1 under a choice."""
         return np.unique(self.x[choice[choice >= 0]])
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctParts:
-    """What the cuts ``distinct`` are made of: parts of one kind that must not share a node.
+    """Data of the cuts ``distinct``: parts of one kind that must not share a node.
 
     Parameters
     ----------
     candidate, kind, count
-        Candidates with several parts of a kind of which two would fit one node, shape (E,).
+        Candidates with ``count`` parts of a kind, two of which would fit one node, shape (E,).
     column, offered
         Columns of patterns and the kinds of slots that they offer, shape (F,).
     """
@@ -79,9 +79,9 @@ class RoundModel:
     Parameters
     ----------
     distinct
-        Where nodes are counted and cuts may be needed; None where they are named.
+        Data of cuts if nodes are counted; None if they are named.
     base_rows
-        Rows of the formulation itself; those after them were added to the round.
+        Number of rows of the formulation itself; later rows were added to the round.
     """
 
     model: LinearModel
@@ -90,10 +90,10 @@ class RoundModel:
     base_rows: int = 0
 
     def with_rows_of(self, other: RoundModel) -> RoundModel:
-        """The model with the rows that were added to another model of the same round.
+        """Return the model with the rows added to another model of the same round.
 
-        They speak of configurations and stays alone, whose columns come first in every
-        formulation; cuts on patterns (``distinct``) are left behind.
+        Such rows refer to configurations and stays alone, whose columns come first in every
+        formulation. Cuts on patterns (``distinct``) are left out.
         """
         added = range(other.base_rows, other.model.rows)
         kept = [row for row in added if not other.model.row_name(row).startswith("distinct[")]
@@ -101,7 +101,7 @@ class RoundModel:
 
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
-    """Columns x, pair, group and s and the rows ``one_config`` and ``one_gang``."""
+    """Add the columns x, pair, group and s and the rows ``one_config`` and ``one_gang``."""
     options, jobs = problem.options, problem.jobs.count
     members, stays, upper = options.members, options.stays, options.possible.astype(np.float64)
     x = np.full(options.count, -1, dtype=np.int64)
@@ -129,7 +129,10 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
 
 
 def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
-    """Rows ``one_gang``: GPUs that jobs share go on in one way, named by first and last of them."""
+    """Add rows ``one_gang``: at most one option continues on shared GPUs.
+
+    A row is labelled with the first and the last of its jobs.
+    """
     options = problem.options
     sharing = np.flatnonzero(same_gpus(options.gang))
     if not sharing.size:
@@ -146,9 +149,9 @@ def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None
 
 
 def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
-    """The model without this choice of configurations and its supersets (row ``not_again``).
+    """Return the model without this choice of configurations and its supersets (``not_again``).
 
-    Valid whenever the choice cannot be placed: what does not fit does not fit with more.
+    Valid if the choice cannot be placed: then no superset of it can be.
     """
     ones = built.layout.picked(choice)
     model = built.model.with_row(
@@ -158,12 +161,12 @@ def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
 
 
 def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundModel | None:
-    """The model with rows ``distinct[j,g]`` that cut a point off; None if it violates none.
+    """Return the model with violated rows ``distinct[j,g]``, or None if there are none.
 
     A job with m parts of kind g needs m nodes that offer such a slot, however many each offers:
-    ``sum_k count[k,g] x[j,k] <= sum_{p offers g} z[p]``. Valid for every job because it takes one
-    candidate at most; rarely violated, hence a cut and not a row of the model. Where one job
-    violates it, the others of that kind would be next, so all of them get their row.
+    ``sum_k count[k,g] x[j,k] <= sum_{p offers g} z[p]``. Valid for every job, because it takes one
+    candidate at most. Rarely violated, so it is a cut and not a row of the model. If one job
+    violates it, other jobs with that kind would be next, so all of them get their row.
     """
     distinct = built.distinct
     if distinct is None:

@@ -1,8 +1,7 @@
-"""`LinearModel`: one neutral sparse mixed-integer model, with a name for every row and column.
+"""`LinearModel`: a sparse mixed-integer model with a name for every row and column.
 
-Every formulation builds one and every solver adapter reads one, so that a comparison of solvers
-compares solvers and not rewritings of the model. It is plain data (numpy arrays), picklable, and
-knows no solver.
+Every formulation builds one and every solver adapter reads one, so solvers are compared on the same
+model. It is plain data (numpy arrays), picklable and independent of any solver.
 
     maximise    cost' x + offset
     subject to  row_lower <= A x <= row_upper
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows or columns of one family; their names are made only when asked for.
+    """Consecutive rows or columns of one family; names are made on demand.
 
     Parameters
     ----------
     family
-        The constraint's or variable's word, as on the formulation page: ``"one_config"``.
+        Name of the constraint or variable on the formulation page, for example ``"one_config"``.
     start
         Index of the first row or column.
     labels
-        Shape (count, k): the k subscripts of each member.
+        The k subscripts of each member, shape (count, k).
     """
 
     family: str
@@ -47,7 +46,7 @@ class Block:
         return int(self.labels.shape[0])
 
     def name(self, index: int) -> str:
-        """``family[subscript,...]`` of the member at this index; ``family`` without subscripts."""
+        """Return ``family[subscript,...]`` of a member, or ``family`` without subscripts."""
         if not self.labels.shape[1]:
             return self.family
         return f"{self.family}[{','.join(map(str, self.labels[index - self.start]))}]"
@@ -73,7 +72,7 @@ class LinearModel:
     column_lower, column_upper, integer
         Bounds and integrality, shape (columns,).
     row_lower, row_upper
-        Shape (rows,), infinite where a side is open.
+        Sides of the rows, shape (rows,), infinite where a side is open.
     start, index, value
         Matrix in compressed sparse rows: row i has entries ``start[i]:start[i + 1]``.
     row_blocks, column_blocks
@@ -110,26 +109,26 @@ class LinearModel:
         return int(self.value.size)
 
     def row_name(self, row: int) -> str:
-        """Name of a row, for example ``one_config[3]``."""
+        """Return the name of a row, for example ``one_config[3]``."""
         return _find(self.row_blocks, row).name(row)
 
     def column_name(self, column: int) -> str:
-        """Name of a column, for example ``x[3,12]``."""
+        """Return the name of a column, for example ``x[3,12]``."""
         return _find(self.column_blocks, column).name(column)
 
     def row_names(self) -> Iterator[str]:
-        """Names of all rows in order."""
+        """Yield the names of all rows in order."""
         for block in self.row_blocks:
             yield from (block.name(block.start + i) for i in range(block.count))
 
     def column_names(self) -> Iterator[str]:
-        """Names of all columns in order."""
+        """Yield the names of all columns in order."""
         for block in self.column_blocks:
             yield from (block.name(block.start + i) for i in range(block.count))
 
     def matrix(self) -> sparse.csr_array:
-        """The matrix A, shape (rows, columns)."""
-        # scipy takes a tenth of a second to import, and rounds do without it.
+        """Return the matrix A, shape (rows, columns)."""
+        # The import of scipy takes 0.1 s, and most rounds do not need it.
         from scipy import sparse
 
         return sparse.csr_array(
@@ -137,24 +136,24 @@ class LinearModel:
         )
 
     def activity(self, x: Floats) -> Floats:
-        """A x, shape (rows,)."""
+        """Return A x, shape (rows,)."""
         row = np.repeat(np.arange(self.rows), np.diff(self.start))
         sums = np.bincount(row, self.value * x[self.index], minlength=self.rows)
         return sums.astype(np.float64)
 
     def objective(self, x: Floats) -> float:
-        """Value of a point, offset included."""
+        """Return the value of a point, offset included."""
         return float(self.cost @ x) + self.offset
 
     def with_objective(self, cost: Floats, offset: float = 0.0) -> LinearModel:
-        """The same feasible set under another objective."""
+        """Return the same feasible set under another objective."""
         if cost.shape != self.cost.shape:
             raise ValueError(f"cost has shape {cost.shape}, the model {self.cost.shape}")
         return replace(self, cost=cost, offset=offset)
 
     @property
     def scale(self) -> float:
-        """Largest cost of columns that may be used, 1 without any: the unit of solvers' costs."""
+        """Largest cost of a usable column, 1 if there is none: the unit of solvers' costs."""
         used = (self.column_upper > 0) | (self.column_lower < 0)
         return float(np.abs(self.cost).max(initial=0.0, where=used)) or 1.0
 
@@ -167,7 +166,7 @@ class LinearModel:
         lower: float,
         upper: float,
     ) -> LinearModel:
-        """The model with one more row at the end: ``lower <= values' x[columns] <= upper``."""
+        """Return the model with a last row ``lower <= values' x[columns] <= upper``."""
         block = Block(family, self.rows, np.asarray([label], dtype=np.int64))
         return replace(
             self,
@@ -180,7 +179,7 @@ class LinearModel:
         )
 
     def with_rows_of(self, other: LinearModel, rows: Sequence[int]) -> LinearModel:
-        """The model with these rows of another one at the end, under their names there.
+        """Return the model with these rows of another one at the end, under their names.
 
         The rows may only have entries in columns that mean the same in both models.
         """
@@ -199,12 +198,12 @@ class LinearModel:
         return model
 
     def relaxed(self) -> LinearModel:
-        """The linear relaxation: the same rows and bounds, nothing integer."""
+        """Return the linear relaxation: the same rows and bounds, no integer columns."""
         return replace(self, integer=np.zeros_like(self.integer))
 
 
 class ModelBuilder:
-    """Collects columns and rows family by family; every call is vectorised.
+    """A model under construction, family by family; every call is vectorised.
 
     The order of calls is the order of columns and rows, hence deterministic.
     """
@@ -221,7 +220,7 @@ class ModelBuilder:
 
     @property
     def column_count(self) -> int:
-        """Columns added so far."""
+        """Number of columns added so far."""
         return self._columns
 
     def add_columns(
@@ -255,13 +254,13 @@ class ModelBuilder:
         upper: Floats | float,
         entries: Sequence[tuple[Ints, Ints, Floats | float]],
     ) -> Ints:
-        """Add one row per row of ``labels``.
+        """Add one row per row of ``labels``; return their indices.
 
         Parameters
         ----------
         entries
             Triples (row within the family, column, coefficient) of equally long arrays;
-            coefficients of the same place add up.
+            coefficients of the same row and column add up.
         """
         block = Block(family, self._rows, np.asarray(labels, dtype=np.int64))
         count = block.count
@@ -303,13 +302,13 @@ class ModelBuilder:
 def _compressed(
     row: Ints, column: Ints, value: Floats, rows: int, columns: int
 ) -> tuple[Ints, Ints, Floats]:
-    """Entries as compressed rows, columns ascending: those of one place added up, no zeros."""
+    """Return the entries as compressed rows, columns ascending, duplicates summed, no zeros."""
     key = row * max(1, columns) + column
     order = np.argsort(key, kind="stable")
     key, value = key[order], value[order]
     fresh = np.diff(key, prepend=-1) > 0
     if not fresh.all():
-        # One after the other, as they were added: sums depend on their order.
+        # In the order of addition: floating-point sums depend on it.
         key, value = key[fresh], np.bincount(np.cumsum(fresh) - 1, value).astype(np.float64)
     kept = value != 0
     row, index = np.divmod(key[kept], max(1, columns))
@@ -317,7 +316,7 @@ def _compressed(
 
 
 def _repeated(value: Floats | float, count: int) -> Floats:
-    """The numbers themselves, or one number as often as needed."""
+    """Return the numbers themselves, or one number repeated ``count`` times."""
     found = np.asarray(value, dtype=np.float64)
     if not found.ndim:
         return np.full(count, found)

@@ -1,4 +1,4 @@
-"""A `LinearModel` as CPLEX LP text: what a person reads and a golden test compares."""
+"""`LinearModel` as CPLEX LP text, for readers and golden tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from formulations.linear_model import LinearModel
 from formulations.mps import number_text
 
 TERMS = 20
-"""Of a row on one line; CPLEX reads no lines of more than 560 characters."""
+"""Terms of a row per line: CPLEX reads lines of up to 560 characters."""
 
 
 def _name(text: str) -> str:
-    """Brackets and commas are not portable in LP names: ``x[3,12]`` becomes ``x(3_12)``."""
+    """Return a portable LP name: ``x[3,12]`` becomes ``x(3_12)``."""
     return text.replace("[", "(").replace("]", ")").replace(",", "_")
 
 
@@ -28,14 +28,14 @@ def _terms(pairs: Iterator[tuple[float, str]]) -> str:
 
 
 def to_lp(model: LinearModel, note: str = "") -> str:
-    """Text of the model in LP format, rows and columns in the model's order.
+    """Return the model in LP format, rows and columns in the model's order.
 
     A row with two different finite sides is written twice, with suffixes ``.lo`` and ``.up``.
 
     Parameters
     ----------
     note
-        One line of comment to begin with, in place of the model's name.
+        First line, a comment, in place of the model's name.
     """
     names = [_name(name) for name in model.column_names()]
     lines = [

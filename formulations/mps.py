@@ -1,13 +1,13 @@
-"""A `LinearModel` as free MPS.
+"""`LinearModel` as free MPS.
 
-Nothing is lost: names, bounds, integrality, offset, the order of rows and columns, and every number
-(shortest text that gives the same double). Conventions that differ between readers are avoided:
+The file keeps names, bounds, integrality, offset, the order of rows and columns, and every number
+(the shortest text of the same double). It avoids conventions that differ between readers:
 
-* the file is a minimisation of the negated objective: a section ``OBJSENSE`` is an error to some,
-  and others skip it and minimise whatever they find;
-* a constant is a column `CONSTANT` fixed at 1: the right-hand side of the objective row is added by
-  some and subtracted by others;
-* both bounds of every integer column are written, and ``FREE`` behind the name.
+* it minimises the negated objective: some readers refuse a section ``OBJSENSE``, others skip it
+  and minimise;
+* a constant is a column `CONSTANT` fixed at 1: some readers add the right-hand side of the
+  objective row, others subtract it;
+* both bounds of every integer column are written, and ``FREE`` after the name.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from formulations.linear_model import LinearModel
 OBJECTIVE = "objective"
 
 CONSTANT = "constant"
-"""Column that stands for the constant of the objective: fixed at 1, in no row, and the last."""
+"""Name of the last column, fixed at 1 and in no row: the constant of the objective."""
 
 
 def to_mps(model: LinearModel, note: str = "") -> str:
-    """Text of the model in free MPS, its objective negated: what is maximised here is minimised.
+    """Return the model in free MPS with its objective negated: MPS minimises.
 
     Parameters
     ----------
     note
-        One line of comment to begin with.
+        First line, a comment; "" for none.
 
     Raises
     ------
     ValueError
-        If a name has blanks, or is that of the constant.
+        If a name has blanks, or a column has the name of the constant.
     """
     rows, columns = list(model.row_names()), list(model.column_names())
     for name in (*rows, *columns):
         if any(c.isspace() for c in name):
-            raise ValueError(f"a name in MPS has no blanks: {name!r}")
+            raise ValueError(f"MPS names must have no blanks, got {name!r}")
     if model.offset and CONSTANT in columns:
-        raise ValueError(f"the column {CONSTANT!r} stands for the constant")
+        raise ValueError(f"no column may be named {CONSTANT!r}: it holds the constant")
     lines = [
         *([f"* {note}"] if note else []),
         f"NAME {model.name.replace(' ', '_') or 'model'} FREE",
@@ -72,7 +72,7 @@ def to_mps(model: LinearModel, note: str = "") -> str:
 
 
 def number_text(value: float) -> str:
-    """A short text that gives the same double: whole numbers without a point."""
+    """Return a short text that gives the same double; whole numbers without a point."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 

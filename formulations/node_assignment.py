@@ -1,12 +1,12 @@
-r"""`node_assignment`, the reference formulation: every part is given a node by name.
+r"""`node_assignment`, the reference formulation: every part gets a node by name.
 
 Variables
     x[j,k]   in {0,1}   job j (re)starts in candidate k
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
     group[h,i,..,k]     the same of three jobs or more
-    s[j]     in {0,1}   job j stays as it is, alone
-    h[k,l]   in {0,1}   candidate k lies in leaf or NVLink domain l (only scopes LEAF and NVLINK)
-    y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n; loose parts: how many
+    s[j]     in {0,1}   job j stays on its nodes, alone
+    h[k,l]   in {0,1}   candidate k is in leaf or NVLink domain l (only scopes LEAF and NVLINK)
+    y[k,g,n] in {0,1}   a part of g GPUs of candidate k is on node n; the number of loose parts
     u        rules' own
 
 Model
@@ -16,18 +16,18 @@ Model
     (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
         parts[k,g,t]        the same for the parts and nodes of class t, if k is of several classes
     (3) one_host[k]         sum_l h[k,l] - x[j,k] = 0
-    (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] where there is one; if k is
-                            loose, as many as the node has GPUs or k has parts there
+    (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] if k is confined; times the
+                            GPUs of n, at most the parts of k there, if k is loose
     (5) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
                             pairs in place hold like stays, here and in (6)
-    (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
+    (6) uplink[l]           traffic of POD parts and staying jobs in leaf l <= capacity
     (7) span[k,l]           sum_{g, n in l} y[k,g,n] - (parts of k - 1) x[j,k] <= 0
                             k strict, l a leaf (scope POD) or an NVLink domain (LEAF)
     and the operator's rules (`formulations.round.rules`).
 
-Obvious, exact and symmetric: the oracle for small clusters, and the exact placement of a fixed
-choice when decoding by packing fails. Only open nodes of the part's class and the candidate's node
-set get a y.
+Exact and symmetric: the oracle for small clusters, and the exact placement of a fixed choice when
+decoding by packing fails. A y exists only for open nodes of the part's class and the
+candidate's node set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from formulations.round.tables import Level, RoundProblem, Scope, Selection
 
 
 def build(problem: RoundProblem, level: Level) -> RoundModel:
-    """The model of this module's docstring."""
+    """Build the model of this module's docstring."""
     builder = ModelBuilder(f"node_assignment {level.name}")
     layout = add_choices(builder, problem)
     spots = _spots(problem)
@@ -104,7 +104,7 @@ def _spots(problem: RoundProblem) -> _Spots:
 def _add_parts(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``parts``; where a gang is of several classes, of each of them."""
+    """Add rows ``parts``, one per class for a gang over several classes."""
     pairs = spots.pairs
     mixed = problem.options.starts.mixed[pairs[:, 0]]
     for rows, label in ((~mixed, pairs[:, :2]), (mixed, pairs[:, [0, 1, 3]])):
@@ -130,7 +130,7 @@ def _add_parts(
 def _add_distinct_nodes(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``distinct_nodes``, with columns h and rows ``one_host`` for confined candidates."""
+    """Add rows ``distinct_nodes``, and for confined candidates columns h and rows ``one_host``."""
     c, nodes = problem.options.starts, problem.nodes
     labels, row_of = np.unique(
         np.column_stack([spots.candidate, spots.node]).reshape(-1, 2), axis=0, return_inverse=True
@@ -156,7 +156,7 @@ def _add_distinct_nodes(
         ],
     )
     switch[confined] = h[host_of.reshape(-1)]
-    # At most one part a node; loose parts as many as there may be.
+    # At most one part per node; for loose parts, their largest number.
     most = np.zeros(labels.shape[0])
     np.maximum.at(most, row_of.reshape(-1), spots.most)
     builder.add_rows(
@@ -174,7 +174,7 @@ def _add_distinct_nodes(
 def _add_capacity(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``capacity`` for every node and every resource."""
+    """Add rows ``capacity`` for every node and resource."""
     nodes, here, kinds = problem.nodes, problem.options.held, problem.nodes.resources
     gpus = spots.gpus.astype(np.float64)
     side = amounts(problem.options.starts.side[spots.candidate], gpus)
@@ -206,7 +206,7 @@ def _add_capacity(
 def _add_uplinks(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``uplink`` of the leaves with a limit."""
+    """Add rows ``uplink`` of the leaves with a limit."""
     nodes, c, here = problem.nodes, problem.options.starts, problem.options.held
     leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
     share: Floats = c.sent_per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
@@ -229,7 +229,7 @@ def _add_uplinks(
 def _add_span(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``span``: the parts of a strict candidate do not all lie in one tighter place."""
+    """Add rows ``span``: the parts of a strict candidate do not all lie in one tighter place."""
     c, nodes = problem.options.starts, problem.nodes
     mine = np.flatnonzero(c.strict[spots.candidate])
     candidate, node = spots.candidate[mine], spots.node[mine]
@@ -249,7 +249,7 @@ def _add_span(
 
 
 def read_nodes(problem: RoundProblem, built: RoundModel, x: Floats) -> Selection:
-    """The selection at an integer point: choice from x, pair and s, nodes from y."""
+    """Return the selection at an integer point: choice from x, pair and s, nodes from y."""
     choice = built.layout.choice(problem, x)
     block = next(b for b in built.model.column_blocks if b.family == "y")
     nodes: list[tuple[int, ...]] = [()] * problem.jobs.count

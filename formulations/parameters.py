@@ -17,7 +17,7 @@ def _require(params: object, low: float, high: float, *names: str, whole: bool =
     Raises
     ------
     ValueError
-        Naming the class, the field and its range.
+        With the class, the field and its range.
     """
     for name in names:
         value = getattr(params, name)
@@ -264,7 +264,7 @@ class CoreParams:
     narrower: float = 0.25
     """Factor of the width from one stage to the next."""
     close: float = 0.05
-    """Sum of the widths of all jobs below which the search ends."""
+    """Sum of the widths of all jobs at which the search ends."""
     steps: int = 2
     """Newton steps per width: B is then within 0.002 % of the least ("The core")."""
     ridge: float = 1e-6

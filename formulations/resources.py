@@ -1,8 +1,8 @@
-"""What nodes have and jobs hold beside time: the one table of resources.
+"""The one table of resources that nodes have and jobs hold.
 
-Columns of rounds, prices, checks, explanations, files and option tables derive from `RESOURCES`.
-Nothing else numbers or lists resources: a new one is a row here, a field of node types and of
-demands (`morph_opt.domain`), and a sentence of ``docs/formulations/resources.md``.
+Columns of rounds, prices, checks, explanations, files and option tables derive from `RESOURCES`. No
+other module numbers or lists resources: a new one is a row here, a field of node types and demands
+(`morph_opt.domain`), and a row of ``docs/formulations/resources.md``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ class Resource:
     Parameters
     ----------
     name
-        In files of rounds, and in what `formulations.round.check` finds.
+        Name in files of rounds and in messages of `formulations.round.check`.
     field
-        Of node types, of configurations in tables of speeds, and of demands.
+        Field of node types, of configurations in tables of speeds, and of demands.
     unit
-        Behind an amount.
+        Unit that follows an amount.
     words
-        What a price is paid for.
+        Words for the resource that a price is paid for.
     rule
-        Rule of the strict check: what the jobs of a node hold together is within the node.
+        Name of the strict check's rule that a node's jobs hold no more than the node has.
     asked
-        Field of jobs that ask for it, whatever they run in; "" where only configurations do.
+        Field of jobs that demand it in any configuration; "" if only configurations do.
     per_node
-        Whether a job holds as much on every node that it uses, not next to every GPU.
+        Whether a job holds an amount per node instead of per GPU.
     whole
-        Whether it is counted, not measured.
+        Whether amounts are whole numbers.
     uplink
-        Whether jobs across leaves take as much of the uplinks of their leaves.
+        Whether jobs across leaves take the same amount of the uplinks of their leaves.
     optional
-        Whether nodes may leave it out of their files; where none has it, rounds have no column of
-        it either. Optional resources stand last.
+        Whether files may leave it out; if no node has it, rounds have no column for it. Optional
+        resources are last.
     """
 
     name: str
@@ -82,13 +82,13 @@ RESOURCES = (
         optional=True,
     ),
 )
-"""What nodes have and jobs hold; the first is the one that patterns and shapes count."""
+"""All resources in order; GPUs are first, and patterns and shapes count them."""
 
 SIDES = RESOURCES[1:]
-"""Side resources: what is held next to GPUs."""
+"""Side resources: all but GPUs."""
 
 UPLINK = [resource.uplink for resource in SIDES].index(True)
-"""Place among the side resources of what uplinks carry."""
+"""Index, among the side resources, of the one that uplinks carry."""
 
 OPTIONAL = tuple(
     dict.fromkeys(
@@ -98,7 +98,7 @@ OPTIONAL = tuple(
         for name in (resource.field, resource.asked)
     )
 )
-"""Fields of node types and of jobs that files leave out where there is nothing of them."""
+"""Fields of node types and jobs that files may leave out."""
 
 LEAST = sum(not resource.optional for resource in RESOURCES)
-"""Resources that every round has a column of."""
+"""Number of resources that have a column in every round."""

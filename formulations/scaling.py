@@ -1,12 +1,12 @@
-"""Powers of two that bring a badly scaled model to the size of 1, and a bound from any row duals.
+"""Scaling of models by powers of two, and a bound from any row duals.
 
-Solvers take coefficients below about 1e-9 for 0 and keep rows to about 1e-7 *absolutely*, so a
-model whose numbers differ by more is answered for another model. Scaling by powers of two changes
-no digit of any number. The rule, for continuous columns:
+Solvers take coefficients below about 1e-9 for 0 and satisfy rows to about 1e-7 *absolutely*, so a
+model whose numbers differ by more is solved as another model. Scaling by powers of two changes no
+digit of any number. The rule, for continuous columns:
 
 * a column is measured in its box (the larger of its two finite bounds);
-* a row whose largest entry is out of range is measured in its side where it has one, otherwise in
-  that entry, so that a row ``sum a x >= 0`` is held relative to what stands in it;
+* a row whose largest entry is out of range is measured in its side if it has one, otherwise in that
+  entry, so that a row ``sum a x >= 0`` is satisfied relative to its entries;
 * the objective is measured in its largest cost, which becomes ``SCALING.dearest``: solvers take
   reduced costs below an absolute 1e-7 for 0.
 
@@ -32,9 +32,9 @@ class Scaled:
     Parameters
     ----------
     model
-        Column ``x / column``, row times ``row``, objective times ``objective``.
+        Scaled model: columns ``x / column``, rows times ``row``, objective times ``objective``.
     column, row
-        Shapes (columns,) and (rows,).
+        Factors, shapes (columns,) and (rows,).
     objective
         Factor of the objective.
     """
@@ -45,11 +45,11 @@ class Scaled:
     objective: float
 
     def point(self, x: Floats) -> Floats:
-        """A point of the scaled model as one of the original."""
+        """Return a point of the scaled model as one of the original."""
         return x * self.column
 
     def duals(self, row_duals: Floats) -> Floats:
-        """Row duals of the scaled model as those of the original."""
+        """Return row duals of the scaled model as those of the original."""
         return row_duals * self.row / self.objective
 
 
@@ -90,17 +90,17 @@ def _stays(size: Floats) -> Bools:
 
 
 def _power(size: Floats, *, always: bool = False) -> Floats:
-    """The nearest power of two of each size; 1 where the size is 0 or may stay."""
+    """Return the nearest power of two of each size; 1 if the size is 0 or in range."""
     stays = (size == 0) if always else _stays(size)
     return np.where(stays, 1.0, np.exp2(np.round(np.log2(np.where(stays, 1.0, size)))))
 
 
 def lagrangian_bound(model: LinearModel, row_duals: Floats) -> float:
-    """Upper bound on the objective of a continuous model from row duals of any origin.
+    """Return an upper bound on a continuous model's objective from any row duals.
 
-    ``max (c - A'y)'x`` over the columns' boxes plus what the rows' sides are worth at ``y`` (signs
-    as in a maximisation: at least 0 for a binding ``<=``): valid for every y that is 0 where its
-    side is open, whatever a solver claims; inf where a column that pays has no bound.
+    ``max (c - A'y)'x`` over the columns' boxes, plus ``y`` times the rows' sides (signs as in a
+    maximisation: at least 0 for a binding ``<=``). Valid for every y that is 0 where its side is
+    open, whatever a solver claims; inf if a column with positive reduced cost has no bound.
     """
     side = np.where(row_duals > 0, model.row_upper, model.row_lower)
     y = np.where(np.isfinite(side), row_duals, 0.0)

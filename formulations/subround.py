@@ -1,4 +1,4 @@
-"""Parts of a round that are rounds themselves: fewer options, or some jobs on some nodes."""
+"""Rounds within a round: fewer options, or some jobs on some nodes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class SubRound:
     Parameters
     ----------
     problem, level
-        The smaller round and what it maximises.
+        The smaller round and its goal.
     jobs, options, nodes
-        Indices in the larger round of the first jobs and of all options and nodes; further jobs
-        stand for what others hold, and must stay (option -1).
+        Indices in the larger round of the first jobs and of all options and nodes. Further jobs
+        represent the holdings of fixed jobs and must stay (option -1).
     """
 
     problem: RoundProblem
@@ -40,7 +40,7 @@ class SubRound:
     nodes: Ints
 
     def merged(self, whole: Selection, part: Selection) -> Selection:
-        """The decision of the larger round in which the free jobs do as in the smaller one."""
+        """Return the larger round's decision with the free jobs decided by the smaller one."""
         choice, nodes = whole.choice.copy(), list(whole.nodes)
         for at, job in enumerate(self.jobs.tolist()):
             picked = int(part.choice[at])
@@ -50,9 +50,9 @@ class SubRound:
 
 
 def with_candidates(problem: RoundProblem, level: Level, kept: Ints | None) -> SubRound:
-    """The round with these candidates alone, ascending, or with all (None).
+    """Return the round restricted to these candidates, ascending, or whole if None.
 
-    With fewer of them it must be a round without pairs.
+    A restricted round must have no pairs.
     """
     every, nodes = (np.arange(n, dtype=np.int64) for n in (problem.jobs.count, problem.nodes.count))
     if kept is None:
@@ -75,17 +75,17 @@ def residual_round(
     on: Bools,
     offered: Bools | None = None,
 ) -> SubRound:
-    """The round of some jobs on some nodes, all others as decided.
+    """Return the round of some jobs on some nodes, all other jobs as decided.
 
     Parameters
     ----------
     decided
         A feasible decision.
     free, on
-        Jobs that may do otherwise, shape (J,), and the nodes that they may use, shape (N,). What
-        free jobs hold or were given must lie on these nodes.
+        Whether a job may change, shape (J,), and whether it may use a node, shape (N,). All nodes
+        of free jobs, held or decided, must be among these.
     offered
-        Candidates of free jobs that may be chosen, shape (K,); None: all.
+        Whether a candidate may be chosen, shape (K,); None for all.
     """
     jobs, nodes = np.flatnonzero(free), np.flatnonzero(on)
     used, uplinks = _used_by_others(problem, decided, free)
@@ -135,7 +135,7 @@ def _positions(count: int, members: Ints) -> Ints:
 def _used_by_others(
     problem: RoundProblem, decided: Selection, free: Bools
 ) -> tuple[Floats, Floats]:
-    """What jobs that are not free use of each node, shape (N, R), and uplink, shape (L,)."""
+    """Return what fixed jobs use of each node, shape (N, R), and uplink, shape (L,)."""
     nodes, table = problem.nodes, problem.candidates
     used = np.zeros((nodes.count, nodes.resources))
     uplinks = np.zeros(nodes.uplink_gb_per_s.size)
@@ -152,7 +152,7 @@ def _used_by_others(
 
 
 def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floats) -> Bools:
-    """Free running jobs whose GPUs no other job was given, shape (J,)."""
+    """Return the free running jobs whose GPUs no other job was given, shape (J,)."""
     nodes, holds = problem.nodes, problem.holds
     room = nodes.capacity[nodes.node_class] - used
     running = problem.jobs.running & free
@@ -170,7 +170,7 @@ def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floa
 
 
 def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> Floats:
-    """What jobs that are not free use of each rule's row, shape (Q,)."""
+    """Return what fixed jobs use of each rule's row, shape (Q,)."""
     rules = problem.rules
     used = np.zeros(rules.count)
     others = decided.choice[~free & (decided.choice >= 0)]
@@ -180,14 +180,14 @@ def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> F
 
 
 def _rules_of(rules: RuleTable, candidate_at: Ints, job_at: Ints, used: Floats) -> RuleTable:
-    """The rows that still concern somebody, less what others use of them."""
+    """Return the rows that concern free jobs, less what fixed jobs use of them."""
     index = rules.index.copy()
     starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
     index[starts], index[stays] = candidate_at[index[starts]], job_at[index[stays]]
     entries = np.flatnonzero(index >= 0)
     concerned = np.zeros(rules.count, dtype=bool)
     concerned[rules.row[entries]] = True
-    # A row that asks for something of candidates that are gone must go on asking.
+    # A row that is not satisfied by fixed jobs stays, even if its candidates are gone.
     concerned |= rules.lower - used > FEASIBILITY
     concerned |= rules.upper - used < -FEASIBILITY
     rows = np.flatnonzero(concerned)
@@ -206,7 +206,7 @@ def _rules_of(rules: RuleTable, candidate_at: Ints, job_at: Ints, used: Floats) 
 
 
 def _with_stays(rules: RuleTable, jobs: Ints) -> RuleTable:
-    """The rules, and rows ``fixed[j]`` that keep jobs where they are."""
+    """Return the rules with rows ``fixed[j]`` that keep jobs where they are."""
     return replace(
         rules,
         name=(*rules.name, *(["fixed"] * jobs.size)),
@@ -221,7 +221,7 @@ def _with_stays(rules: RuleTable, jobs: Ints) -> RuleTable:
 
 
 def _jobs_of(table: JobTable, jobs: Ints, running: Bools, others: int) -> JobTable:
-    """The free jobs, and jobs that stand for what others hold."""
+    """Return the free jobs, followed by jobs that stand for what fixed jobs hold."""
 
     def column(values: Floats, other: float) -> Floats:
         return np.concatenate([values[jobs], np.full(others, other)])

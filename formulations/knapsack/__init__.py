@@ -1,4 +1,4 @@
-"""A round as a multiple-choice knapsack over GPUs: tables, what they prove, and a search by them.
+"""A round as a multiple-choice knapsack over GPUs: tables, their bound, and a search.
 
 docs/formulations/knapsack.md has the mathematics.
 """

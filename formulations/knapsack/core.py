@@ -1,10 +1,10 @@
-"""Items that can be in a best choice, as prices of GPUs show: the core of a knapsack.
+"""Core of the knapsack: the items that can be in a best choice, found by GPU prices.
 
-At prices of GPUs every job earns at most so much, all of them together the price bound (Everett
-1963), and a choice is worth that bound less what its items lose against the best of their jobs,
-less what idle GPUs would pay. So no choice with an item that loses ``slack`` is worth more than
-the bound less ``slack``. What is left has few items for each job; of these a job takes the fewest
-GPUs in any case, and tables need go over the others only (Balas and Zemel 1980 call it the core).
+At prices of GPUs every job has a best reduced value; their sum and the price of all GPUs are the
+price bound (Everett 1963). A choice is worth that bound less the loss of each item against the best
+of its job, less the price of idle GPUs. So no choice with an item that loses ``slack`` is worth
+more than the bound less ``slack``. The remaining items, few per job, are the core (Balas and Zemel
+1980). Each job takes the fewest GPUs of its items in any case; tables cover the GPUs beyond these.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Priced:
     Parameters
     ----------
     prices
-        Of a GPU of each class, shape (T,).
+        Price of a GPU of each class, shape (T,).
     bound
-        No decision is worth more.
+        Upper bound on all decisions.
     place, loss
-        Of each item its job's place, and what it earns less than the best of its job, shape (I,).
+        Place of each item's job, and the item's loss against the best of its job, shape (I,).
     """
 
     prices: Floats
@@ -41,7 +41,7 @@ class Priced:
 
 
 def priced(items: Items, params: CoreParams = CORE) -> Priced | None:
-    """Items at prices that make the price bound small; None where a job can do nothing."""
+    """Return the items at prices with a small bound, or None if some job has no item."""
     jobs, gpus = items.job.size, items.sizes.astype(np.float64)
     place = np.repeat(np.arange(jobs), np.diff(items.start))
     worth = np.full((gpus.shape[0], jobs), -np.inf)
@@ -57,14 +57,29 @@ def priced(items: Items, params: CoreParams = CORE) -> Priced | None:
 
 
 def _least_bound(worth: Floats, gpus: Floats, room: Floats, params: CoreParams) -> Floats:
-    """Prices at which the bound is nearly least, shape (T,): Newton's steps on a smoothed one.
+    r"""Return prices with a nearly least bound, shape (T,), by Newton's method on a smooth bound.
+
+    Minimises over p >= 0, for falling widths w, the convex function ::
+
+        f(p) = p room + sum_j w log sum_s exp((worth[s,j] - gpus[s] p) / w)
+
+    which lies between the bound B(p) and B(p) + J w log S. With the soft shares of sizes s per job,
+    its slope is ``room`` less the GPUs used, and its second derivative the sum over jobs of the
+    covariance of their GPUs, divided by w.
+
+    Any p >= 0 proves B(p), so nothing here has to converge: a poor answer is a larger core. It ends
+    because widths fall by a factor, each has ``steps`` steps, and each step is shortened a bounded
+    number of times.
+
+    Example: two jobs on 4 GPUs, each worth 2 on two GPUs and 3 on four. B(p) = 4 p + 2 max(2 - 2 p,
+    3 - 4 p, 0) is least, 4, for p from 1/2 to 1, where both jobs take two GPUs.
 
     Parameters
     ----------
     worth
-        Of each size to each job, -inf where it has none of it, shape (S, J).
+        Value of each size to each job, -inf if it has none of that size, shape (S, J).
     gpus, room
-        GPUs of each size, shape (S, T), and in all, shape (T,).
+        GPUs of each size, shape (S, T), and in total, shape (T,).
     """
     classes = room.size
     prices, eye = np.zeros(classes), np.eye(classes)
@@ -73,10 +88,10 @@ def _least_bound(worth: Floats, gpus: Floats, room: Floats, params: CoreParams) 
     turned, share = np.ascontiguousarray(gpus.T), np.empty_like(worth)
 
     def smoothed(at: Floats) -> tuple[float, Floats, Floats]:
-        """The bound with soft maxima, its slope and its curvature times their width."""
+        """Return f, its slope, and its second derivative times the width."""
         np.subtract(worth, (gpus @ at)[:, None], out=share)
         best = share.max(axis=0)
-        np.subtract(share, best, out=share)
+        np.subtract(share, best, out=share)  # the largest exponent is 0: no overflow
         np.multiply(share, 1.0 / width, out=share)
         np.exp(share, out=share)
         total = share.sum(axis=0)
@@ -86,15 +101,20 @@ def _least_bound(worth: Floats, gpus: Floats, room: Floats, params: CoreParams) 
         curved = (turned * share.sum(axis=1)) @ gpus - used @ used.T
         return value, room - used.sum(axis=1), curved
 
+    # A wide maximum first: at a narrow one, far from the least, the second derivative is 0 almost
+    # everywhere. The last stage is the first one whose widths add up to ``close`` of the range.
     width = params.widest * across
     while width * worth.shape[1] > params.close * params.narrower * across:
         last, slope, curved = smoothed(prices)
         for _ in range(params.steps):
+            # A price of 0 that would have to fall stays: its row of the system becomes move = 0.
             held = (prices <= 0.0) & (slope > 0.0)
+            # The matrix is singular if every job has one size in a class: a ridge relative to it.
             ridge = params.ridge * float(np.trace(curved)) / width + params.least_ridge
             bent = curved / width + ridge * eye
             bent[held] = eye[held]
             move = -np.linalg.solve(bent, np.where(held, 0.0, slope))
+            # Armijo's rule along the step, projected on p >= 0; too short a step is taken anyway.
             step = 1.0
             while True:
                 there = np.maximum(0.0, prices + step * move)
@@ -111,14 +131,16 @@ def _least_bound(worth: Floats, gpus: Floats, room: Floats, params: CoreParams) 
 
 
 def core_of(items: Items, at: Priced, kept: Ints, worth: float) -> Items | None:
-    """Some of the items, by GPUs beyond the fewest that each job takes; None if those are too many.
+    """Return a core of the kept items, counted in GPUs beyond each job's fewest.
+
+    None if the fewest GPUs of all jobs together exceed the cluster.
 
     Parameters
     ----------
     kept
-        At least one of every job, in their order.
+        Items to keep, in their order, at least one of every job.
     worth
-        No decision with another item is worth more.
+        Upper bound on decisions with another item.
     """
     jobs, place = items.job.size, at.place[kept]
     gpus = items.sizes[items.which[kept]]
@@ -148,18 +170,21 @@ def core_of(items: Items, at: Priced, kept: Ints, worth: float) -> Items | None:
 
 
 def losing(items: Items, at: Priced, slack: float) -> Items | None:
-    """The items that lose so much at most: no choice with another one is worth more than that."""
+    """Return the core of the items that lose at most ``slack``.
+
+    No choice with another item is worth more than the bound less ``slack``.
+    """
     return core_of(items, at, np.flatnonzero(at.loss <= slack), at.bound - slack)
 
 
 def rounded(
     items: Items, at: Priced, slack: float, most: int, params: CoreParams = CORE
 ) -> Items | None:
-    """A choice that loses little, and all that some jobs may do that loses no more than ``slack``.
+    """Return a core around one good choice: some jobs free, the others fixed.
 
-    Jobs take their items in the shares of a smoothed best, by a golden-ratio sequence in the order
-    of what they use; what then is too much or idle is made less, the most that its prices count
-    first. As many jobs as tables with ``most`` additions have room for are left free.
+    Jobs take their items in the shares of a soft maximum, by a golden-ratio sequence in the order
+    of their GPUs. Then excess and idle GPUs are reduced, those with the highest price first. As
+    many jobs keep all items that lose at most ``slack`` as tables of ``most`` additions allow.
     """
     jobs, gpus = items.job.size, items.gpus
     share = np.exp(-at.loss * (jobs / (params.spread * slack)))
@@ -190,7 +215,11 @@ def rounded(
 
 
 def _balanced(items: Items, at: Priced, chosen: Ints, close: Ints, params: CoreParams) -> Ints:
-    """A choice with less idle and less too much, by one job after the other; shape (D,)."""
+    """Return a choice with less excess and fewer idle GPUs, shape (D,).
+
+    Each pass changes the item of the one job that lowers the sum of loss and priced imbalance most;
+    it ends after D passes, or when no change lowers it.
+    """
     gpus, place = items.gpus, at.place[close]
     weight = at.prices + params.idle * float(at.prices.max())
     over = gpus[chosen].sum(axis=0) - np.asarray(items.capacity)

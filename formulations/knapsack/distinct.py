@@ -1,4 +1,4 @@
-"""Whether gangs find nodes with GPUs enough, each part on a node of its own: exact, remembered."""
+"""Distinct nodes for gangs by free GPUs alone: exact up to a limit, and cached."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ Gang = tuple[int, ...]
 """GPUs of the parts of one job on nodes of a class, largest first."""
 
 Free = tuple[int, ...]
-"""Free GPUs of the nodes of a class, least first."""
+"""Free GPUs of the nodes of a class, ascending."""
 
 
 class GaveUpError(Exception):
-    """Too many tries."""
+    """A search that exceeded its limit of parts or tries."""
 
 
 class DistinctNodes:
-    """Answers by nodes' free GPUs alone, each question once."""
+    """Cached answers whether gangs find distinct nodes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Free, tuple[Gang, ...]], bool] = {}
 
     def possible(self, free: Free, gangs: tuple[Gang, ...]) -> bool:
-        """Whether there may be nodes for all gangs, largest first; if not, there are none."""
+        """Return whether all gangs, largest first, may have nodes; False is a proof."""
         key = free, gangs
         if key not in self._known:
             self._known[key] = bool(_best_fit(free, gangs)) or self._searched(free, gangs)
@@ -39,7 +39,7 @@ class DistinctNodes:
 
 
 def _best_fit(free: Free, gangs: tuple[Gang, ...]) -> bool:
-    """Whether part after part fits on the node with the least GPUs that still has room."""
+    """Return whether every part fits on the fullest node with room for it, one by one."""
     left = list(free)
     for gang in gangs:
         after: list[int] = []
@@ -54,9 +54,9 @@ def _best_fit(free: Free, gangs: tuple[Gang, ...]) -> bool:
 
 
 def nodes_of(free: Free, gangs: tuple[Gang, ...]) -> list[list[int]] | None:
-    """Nodes of the parts of each gang; None if there are none.
+    """Return the nodes of the parts of each gang, or None if there are none.
 
-    Depth first over gangs; what is left of the nodes where it failed is not tried again.
+    Depth first over gangs. A set of free nodes from which the rest failed once is not tried again.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Items of the knapsack: what every job may do, by the GPUs of open nodes that it takes."""
+"""Items of the knapsack: the options of every job by their GPUs on open nodes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from formulations.prices.relaxation import possible_options
 from formulations.round.tables import NONE, Level, RoundProblem
 
 STAY, PAYS, NOTHING, LOSES = range(4)
-"""Kinds of items in the order in which a job takes them where all are worth the same."""
+"""Kinds of items, in the order in which a job takes items of equal value."""
 
 
 class Core(NamedTuple):
-    """What shows that items may be left out: see `formulations.check_knapsack`.
+    """Certificate that items may be left out; see `formulations.check_knapsack`.
 
     Parameters
     ----------
     prices
-        Of a GPU of each class, shape (T,).
+        Price of a GPU of each class, shape (T,).
     fewest
-        GPUs that each job takes in any case, which do not count in its sizes, shape (J, T).
+        GPUs that each job takes in any case, not counted in its sizes, shape (J, T).
     worth
-        No decision with another item is worth more.
+        Upper bound on decisions with another item.
     """
 
     prices: Floats
@@ -39,29 +39,29 @@ class Core(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items in the order in which the search takes jobs, those of a job in the order of ties.
+    """Items in the order of the search's jobs, those of a job in the order of ties.
 
     Parameters
     ----------
     capacity
-        GPUs of the open nodes of each class, as far as jobs can use them, length T.
+        GPUs of each class on open nodes, at most what jobs can use, length T.
     job
         Jobs in their order, shape (D,).
     start
-        First item of each of them and one behind the last, shape (D + 1,).
+        First item of each job, and the number of items at the end, shape (D + 1,).
     option, value
-        Which option, `NONE` for nothing, and what it counts; shape (I,).
+        Option (`NONE` for nothing) and value of each item, shape (I,).
     sizes, which
-        Distinct numbers of GPUs of open nodes, by class, in lexicographic order, shape (S, T), and
-        which of them an item takes, shape (I,).
+        Distinct numbers of GPUs per class, in lexicographic order, shape (S, T), and the index of
+        each item's number, shape (I,).
     weights
-        Of the goals that rank higher, in a value.
+        Weights of the higher goals in the values.
     promised
-        What values count of these at least, to be taken off a sum.
+        Weighted floors of the higher goals, to be subtracted from a sum of values.
     size
-        Of the values that a sum has, at most: rounding is a share of it.
+        Largest sum of absolute values of a choice: rounding is a share of it.
     core
-        By what some items were left out, if any were.
+        Certificate of the items that were left out; None if none were.
     """
 
     capacity: tuple[int, ...]
@@ -78,28 +78,28 @@ class Items:
 
     @property
     def left_out(self) -> float:
-        """No decision with an item that was left out is worth more; -inf where none was."""
+        """Upper bound on decisions with a dropped item; -inf if none was dropped."""
         return -np.inf if self.core is None else self.core.worth
 
     @property
     def gpus(self) -> Ints:
-        """GPUs of open nodes that each item takes, by class, shape (I, T)."""
+        """GPUs on open nodes of each item, by class, shape (I, T)."""
         return self.sizes[self.which]
 
 
 def least_additions(problem: RoundProblem, enough: int, params: ColumnParams = COLUMNS) -> int:
-    """No fewer additions than this make the tables of a round; the first options may be ``enough``.
+    """Return a lower bound on the additions of the tables; stop once it exceeds ``enough``.
 
-    A job that may take GPUs of a class is counted with one of them: whose tables are too large by
-    this alone needs no items, which are made by sorting all options. Rounds with options on nodes
-    of several classes are not counted: 0.
+    Every job that may take GPUs of a class is counted with one of them. If that alone is too much,
+    no items need be made, which takes a sort of all options. 0 for rounds with options on nodes of
+    several classes, which are not counted.
     """
     options, nodes, jobs = problem.options, problem.nodes, problem.jobs.count
     size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes) * nodes.capacity[:, 0]
     if options.mixed.option.size:
         return 0
     held, fine = options.held, possible_options(problem)[0].copy()
-    # On closed nodes a job takes no GPU of any class.
+    # A stay on closed nodes takes no GPUs.
     fine[held.option[~nodes.open[held.node]]] = False
     takes, least = np.zeros((nodes.classes, jobs), dtype=bool), jobs
     for near in stretches(options.count, params):
@@ -116,17 +116,17 @@ def least_additions(problem: RoundProblem, enough: int, params: ColumnParams = C
 def find_items(
     problem: RoundProblem, level: Level, floors: Sequence[tuple[Level, float]] = ()
 ) -> Items:
-    """The items of a round; nothing, at -inf, of a job that can do nothing that it may.
+    """Return the items of a round; a job without any allowed option gets none at -inf.
 
-    Jobs are in the order of the most that one of their GPUs is worth; of equal ones those that had
-    fewer GPU-seconds come first, then those submitted later, then those first in the table.
-    A goal that ranks higher, ``level >= least``, is counted with the value: any weight w >= 0 is
-    valid, as no decision that keeps to it is worth less with ``w (level - least)`` added.
+    Jobs are in the order of the largest value per GPU of their items. Ties go to fewer attained
+    GPU-seconds, then to the later submission, then to the order of the table. A goal that ranks
+    higher, ``level >= least``, is counted with the value: any weight w >= 0 is valid, because no
+    decision that keeps it is worth less with ``w (level - least)`` added.
 
     Parameters
     ----------
     floors
-        Goals that rank higher, and the least that decisions are to reach of them.
+        Goals that rank higher, each with the value that decisions must reach.
     """
     jobs, table, raw = problem.jobs.count, problem.jobs, _unvalued(problem)
     value, weights, promised = _with_floors(level, floors, raw.mine)
@@ -158,21 +158,20 @@ def find_items(
 
 
 class _Unvalued(NamedTuple):
-    """Items of a round in the order of its options, whatever they are worth.
+    """Items of a round in the order of its options, without values.
 
     Parameters
     ----------
     capacity, sizes
-        As of `Items`.
+        As in `Items`.
     mine
-        Options among them.
+        Items that are options; items of nothing follow these.
     rests
-        What nothing counts of the jobs that may have it, which stand behind: -inf where they may
-        not, but can do nothing else.
+        Value of each item of nothing: 0, or -inf for a job that may not idle but has no option.
     option, job, which, total
-        Of each item the option, the job, the row of ``sizes``, and its GPUs in all.
+        Option, job, row of ``sizes`` and total GPUs of each item.
     kind
-        Of each item, ``PAYS`` where that hangs on its value.
+        Kind of each item; ``PAYS`` if the kind depends on its value.
     """
 
     capacity: tuple[int, ...]
@@ -188,7 +187,7 @@ class _Unvalued(NamedTuple):
 
 @of_tables
 def _unvalued(problem: RoundProblem) -> _Unvalued:
-    """What of the items does not change with the work that is left."""
+    """Return the part of the items that does not depend on the work left."""
     options, jobs = problem.options, problem.jobs.count
     fine, idle = possible_options(problem)
     gpus, capacity = _gpus_on_open_nodes(problem)
@@ -221,13 +220,13 @@ def _unvalued(problem: RoundProblem) -> _Unvalued:
 
 
 def numbered(gpus: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows, shape (S, T), in lexicographic order, and which of them each is."""
+    """Return the distinct rows, (S, T), in lexicographic order, and the index of each row."""
     width = gpus.max(axis=0, initial=0) + 1
     key = gpus @ strides(width)
     if np.prod(width, dtype=np.float64) > KNAPSACK.few_keys:
         _, first, which = np.unique(key, return_index=True, return_inverse=True)
         return gpus[first], which
-    # Few possible rows are counted, which is quicker than to sort those that there are.
+    # Counting a few possible rows is faster than sorting the existing ones.
     known = np.bincount(key) > 0
     sizes = np.column_stack(np.unravel_index(known.nonzero()[0], width))
     return sizes, (known.cumsum() - 1)[key]
@@ -236,7 +235,7 @@ def numbered(gpus: Ints) -> tuple[Ints, Ints]:
 def _with_floors(
     level: Level, floors: Sequence[tuple[Level, float]], options: Ints
 ) -> tuple[Floats, tuple[float, ...], float]:
-    """Values with those of goals that rank higher, their weights, and what they count at least."""
+    """Return values with weighted higher goals, the weights, and the weighted floors."""
     value = level.value[options].copy()
     unit = KNAPSACK.weight * (float(np.abs(value).max(initial=0.0)) or 1.0)
     weights, promised = [], 0.0
@@ -249,7 +248,7 @@ def _with_floors(
 
 
 def _gpus_on_open_nodes(problem: RoundProblem) -> tuple[Ints, Ints]:
-    """GPUs of open nodes by class: of each option, shape (O, T), and in all, shape (T,)."""
+    """Return GPUs on open nodes by class: of each option, (O, T), and in total, (T,)."""
     nodes, options, held = problem.nodes, problem.options, problem.options.held
     gpus = np.zeros((options.count, nodes.classes))
     gpus[np.arange(options.count), options.node_class] = options.gpus

@@ -1,4 +1,4 @@
-"""Nodes for a whole choice: by packing, or where that finds none by looking for them."""
+"""Nodes for a whole choice, by packing or by search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from formulations.round.tables import RoundProblem, Scope, Selection
 
 
 def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
-    """A decision with this choice, or None where none was found; it proves nothing."""
+    """Return a decision with this choice, or None if none was found, which proves nothing."""
     for order in ("size", "parts"):
         found = pack(problem, choice, order)
         if found is not None:
@@ -21,7 +21,7 @@ def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
 
 
 def _looked_for(problem: RoundProblem, choice: Ints) -> Selection | None:
-    """Nodes by GPUs alone, every way tried; taken if the rest is well with them."""
+    """Search nodes by GPUs alone; return the decision if it passes the check."""
     starts, nodes = problem.options.starts, problem.nodes
     free = room_after_stays(problem, choice).nodes[:, 0]
     begins = np.flatnonzero((choice >= 0) & (choice < starts.count))
@@ -62,10 +62,11 @@ def _looked_for(problem: RoundProblem, choice: Ints) -> Selection | None:
 
 
 def placed_by_places(problem: RoundProblem, choice: Ints) -> Selection | None:
-    """Nodes where gangs of whole nodes are confined to leaves, or all to NVLink domains.
+    """Place gangs of whole nodes that are confined to leaves, or all to NVLink domains.
 
-    Which of these each goes to is looked for by free nodes alone, every way tried; nodes with as
-    many are alike, and so are places. Finding none proves nothing.
+    The place of each gang is searched by numbers of free nodes alone. None proves nothing.
+
+    Places with equally many free nodes are interchangeable, and so are the nodes of a place.
     """
     nodes, (rows, which) = problem.nodes, problem.candidates.templates
     begins = np.flatnonzero((choice >= 0) & (choice < problem.candidates.count))

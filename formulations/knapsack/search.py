@@ -1,4 +1,4 @@
-"""The best decision by tables: their own choice, else branch and bound over jobs."""
+"""Best decision by tables: their own choice, or branch and bound over jobs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 
 Placed = tuple[Selection | None, bool]
-"""A decision with its nodes; without one, whether there are provably none."""
+"""A decision with its nodes; without one, whether it is proven that there are none."""
 
 Ask = Callable[[Ints], Placed]
-"""What is asked for the nodes of a choice that were not found."""
+"""Function that finds nodes for a choice when packing and trying did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found.
+    """Result of the search.
 
     Parameters
     ----------
     selection, value
-        The best decision, and what it is worth: None and -inf if there is none.
+        Best decision and its value; None and -inf if none was found.
     bound
-        No decision is worth more; -inf if there is none at all.
+        Upper bound on all decisions; -inf if there is none.
     nodes
-        Partial choices that were looked at; 0 where the tables' own choice was placed.
+        Number of partial choices visited; 0 if the tables' own choice was placed.
     """
 
     selection: Selection | None
@@ -51,18 +51,18 @@ def best_decision(
     most_nodes: int,
     known: Selection | None = None,
 ) -> Found:
-    """The best decision of a round, or the best that was found and a bound.
+    """Return the best decision of a round, or the best one found, with a bound.
 
     Parameters
     ----------
     tables
-        Of the round under the level.
+        Tables of the round under the level.
     ask
-        Finds nodes where packing and trying do not.
+        Function that finds nodes when packing and search do not.
     most_nodes
-        Partial choices to look at, at most.
+        Largest number of partial choices to visit.
     known
-        A decision that is there already.
+        Known decision, or None.
     """
     bound, most = tables.bound, tables.best - tables.rounding
     value = -np.inf if known is None else known.value(level)
@@ -73,19 +73,19 @@ def best_decision(
     if first is not None and (worth := first.value(level)) >= most:
         return Found(first, worth, bound, 0)
     if tables.items.job.size > most_nodes:
-        # A choice is whole when each job had its turn: none would be.
+        # A whole choice takes one step per job, so none would be reached.
         return Found(known, value, bound, 0)
-    # That it has no nodes proves nothing of other choices that are worth as much.
+    # Other choices of the same value may have nodes.
     return _Search(problem, level, tables, ask, known).over(most_nodes)
 
 
 def keeps_rules(problem: RoundProblem, choice: Ints) -> bool:
-    """Whether a choice keeps the operator's rules, wherever its nodes are."""
+    """Return whether a choice keeps the operator's rules, wherever its nodes are."""
     return broken_rule(problem, Selection(choice, ((),) * choice.size)) is None
 
 
 def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
-    """The choice that the tables are worth, shape (J,): of each job the first item that may be."""
+    """Return the choice that attains the tables' value, shape (J,), by the rule for ties."""
     items, after = tables.items, tables.after
     step, option, value = tables.step, items.option.tolist(), items.value.tolist()
     sizes, which, start = items.sizes.tolist(), items.which.tolist(), items.start.tolist()
@@ -105,7 +105,7 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """An item that was taken, what it holds in place, and what was before."""
+    """One item taken by the search, with the state before it."""
 
     item: int
     holds: list[tuple[int, int]]
@@ -115,7 +115,7 @@ class _Taken:
 
 
 class _Search:
-    """A partial choice, and the items not yet tried of each job in it."""
+    """Depth-first search: a partial choice and the untried items of each job in it."""
 
     def __init__(
         self,
@@ -150,7 +150,21 @@ class _Search:
         self._at, self._worth = len(tables.after[0]) - 1, -items.promised
 
     def over(self, most_nodes: int) -> Found:
-        """The best decision; the bound is what nothing that was left out exceeds."""
+        """Search depth first over at most ``most_nodes`` partial choices.
+
+        ``untried`` has the items to try of each job in the partial choice and of the next job, the
+        best last. Invariant: a decision better than the best one completes an item in ``untried``,
+        or was a whole choice whose nodes were neither found nor proven not to exist (`_unplaced`).
+        All other choices were pruned by a proof: their bound is no better than the best value, or
+        their gangs have no distinct nodes. So the bound is the largest of the best value, the
+        untried bounds, `_unplaced` and the items that were left out of the tables.
+
+        Ends: every step removes an item from ``untried`` or a job from the partial choice, and an
+        item enters once per partial choice before it, of which there are finitely many.
+
+        Example: two jobs on one GPU, worth 3 and 2. Job 0 takes its GPU (bound 3), job 1 nothing: a
+        whole choice, worth 3. Job 0 without a GPU has bound 2 <= 3 and is dropped untried.
+        """
         seen, jobs = 0, len(self._start) - 1
         untried = [self._ranked()]
         while untried and seen < most_nodes:
@@ -175,7 +189,7 @@ class _Search:
         return Found(self._best, self._value, bound, seen)
 
     def _ranked(self) -> list[tuple[int, int, float]]:
-        """Items of the next job that may be better, the best one last; ties as stated."""
+        """Return the next job's items that may improve, the best last; ties as on the page."""
         place, step, worths = len(self._taken), self._tables.step, self._worths
         rest, at, worth, left = self._tables.after[place + 1], self._at, self._worth, self._left
         least, grain = self._value + self._same, self._grain
@@ -189,7 +203,7 @@ class _Search:
         return found
 
     def _takes(self, item: int) -> bool:
-        """Take an item; whether there may be nodes for all that is taken."""
+        """Take an item; return whether nodes may exist for everything taken so far."""
         option = self._option[item]
         holds, parts = self._holds.get(option, []), self._parts_of(option)
         self._taken.append(_Taken(item, holds, self._worth, self._left, self._gangs))
@@ -209,7 +223,7 @@ class _Search:
         return not clash and all(self._fit(t) for t in touched if self._gangs[t])
 
     def _parts_of(self, option: int) -> list[tuple[int, Gang]]:
-        """Class and parts of what starts on nodes of its own."""
+        """Return class and parts of an option that starts on nodes of its own."""
         if option not in self._parts:
             starts = self._problem.options.starts
             found: dict[int, list[int]] = {}
@@ -233,7 +247,7 @@ class _Search:
             self._free[node] += gpus
 
     def _leaf(self) -> None:
-        """Nodes for a whole choice."""
+        """Place a whole choice and keep it if it is better."""
         choice = np.full(self._problem.jobs.count, NONE, dtype=np.int64)
         choice[self._tables.items.job] = [self._option[taken.item] for taken in self._taken]
         if not keeps_rules(self._problem, choice):
@@ -251,7 +265,7 @@ class _Search:
 
 
 def _holds(problem: RoundProblem) -> dict[int, list[tuple[int, int]]]:
-    """Open nodes and GPUs of the options in place."""
+    """Return open nodes and GPUs of each option in place."""
     held, found = problem.options.held, dict[int, list[tuple[int, int]]]()
     rows = np.flatnonzero(problem.nodes.open[held.node])
     columns = held.option[rows], held.node[rows], held.demand[rows, 0]

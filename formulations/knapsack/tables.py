@@ -1,4 +1,4 @@
-"""Dynamic programming over GPUs: the most that jobs can be worth on what is left for them."""
+"""Dynamic programming over GPUs: the largest value of jobs on the GPUs left for them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ Slices = tuple[slice, ...]
 
 
 class Tables:
-    """What the jobs from each one on are worth at most, by the GPUs that are left for them.
+    """Largest value of the jobs from each place on, by the GPUs left for them.
 
     Parameters
     ----------
     items
-        Of a round.
+        Items of a round.
+    params
+        Size up to which one step takes all sizes of a job.
 
     Attributes
     ----------
     step
-        What an item moves the place in a flat table by, shape (I,).
+        Distance in a flat table that an item moves the state by, shape (I,).
     """
 
     def __init__(self, items: Items, params: KnapsackParams = KNAPSACK) -> None:
@@ -39,7 +41,7 @@ class Tables:
         self.step: list[int] = (items.sizes @ np.asarray(stride))[items.which].tolist()
 
     def takes_more_than(self, most: int) -> bool:
-        """Whether the tables take more additions: of each job one in every state at least."""
+        """Return whether the tables need more than ``most`` additions."""
         states, jobs = prod(self._shape), len(self.items.job)
         if states * jobs * self.items.sizes.shape[0] <= most:
             return False
@@ -47,7 +49,7 @@ class Tables:
 
     @cached_property
     def _worth(self) -> Floats:
-        """The most that each job is worth with each of the distinct sizes, shape (D, S)."""
+        """Largest value of each job with each distinct size, shape (D, S)."""
         items, jobs, sizes = self.items, self.items.job.size, self.items.sizes.shape[0]
         key = np.repeat(np.arange(0, jobs * sizes, sizes), np.diff(items.start)) + items.which
         worth = np.full((jobs, sizes), -np.inf)
@@ -56,12 +58,12 @@ class Tables:
 
     @cached_property
     def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
-        """The most that each job is worth on every number of GPUs that is worth taking."""
+        """Sizes of each job that no smaller size matches in value, with their values."""
         items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
         if items.core is not None:
             return self._few_sizes()
         worth = self._worth
-        # Of sizes of one class those count that are worth more than every smaller one and nothing.
+        # Keep the sizes of one class that are worth more than every smaller size and than nothing.
         several = np.count_nonzero(gpus, axis=1) > 1
         nothing = worth[:, :1] if not gpus[0].any() else np.full((jobs, 1), -np.inf)
         fine = several & (worth > -np.inf)
@@ -81,7 +83,7 @@ class Tables:
         return found
 
     def _few_sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
-        """The same of a core: hardly any of its items is worth less than a smaller one."""
+        """Return all sizes of a core: few are worth less than a smaller one."""
         items, sizes = self.items, [tuple(row) for row in self.items.sizes.tolist()]
         start, which, value = items.start.tolist(), items.which.tolist(), items.value.tolist()
         found: list[list[tuple[tuple[int, ...], float]]] = []
@@ -95,19 +97,19 @@ class Tables:
 
     @cached_property
     def after(self) -> list[memoryview]:
-        """Of the jobs from each place on, and of none: flat tables, length D + 1."""
+        """Flattened rows of `table`: row i covers jobs i..D-1, row D none."""
         return [row.reshape(-1).data for row in self.table]
 
     @cached_property
     def table(self) -> Floats:
-        """The same by GPUs of each class, shape (D + 1, GPUs + 1, ..)."""
+        """Largest value of jobs i..D-1 by free GPUs of each class, shape (D + 1, GPUs + 1, ..)."""
         jobs, states = self.items.job.size, prod(self._shape)
         if states * self.items.sizes.shape[0] <= self._few:
             rest, worth = (
                 _rests(self._shape, tuple(map(tuple, self.items.sizes.tolist()))),
                 self._worth,
             )
-            # In front of them a state in which what does not fit is worth nothing.
+            # State 0, before all others, is for sizes that do not fit: worth -inf.
             flat = np.zeros((jobs + 1, 1 + states))
             flat[:, 0] = -np.inf
             for at in range(jobs - 1, -1, -1):
@@ -124,24 +126,24 @@ class Tables:
 
     @property
     def rounding(self) -> float:
-        """What rounding may have added to a sum or taken from it."""
+        """Largest rounding error of a sum of values."""
         return ROUNDING * self.items.size
 
     @property
     def bound(self) -> float:
-        """No decision of the round is worth more; -inf where there is none."""
+        """Upper bound on all decisions of the round; -inf if there is none."""
         return max(self.best, self.items.left_out)
 
     @property
     def best(self) -> float:
-        """No decision with these items is worth more; -inf where there is none."""
+        """Upper bound on decisions with these items; -inf if there is none."""
         return self.after[0][-1] - self.items.promised
 
     def in_reach(self, least: float) -> Bools:
-        """Items that may be in a decision worth ``least``, shape (I,).
+        """Return which items may be in a decision worth ``least``, shape (I,).
 
-        An item is worth at most itself, what jobs before its own can be worth and what those
-        behind it can, over all divisions of the other GPUs.
+        An item bounds such a decision by its value, plus the best of the jobs before it and of
+        those after it over all divisions of the other GPUs.
         """
         items, table = self.items, self.table
         least += items.promised - self.rounding
@@ -171,8 +173,8 @@ def _step(
     out: Floats,
     spare: Floats,
 ) -> None:
-    """One job more: the best of its sizes in every state."""
-    if sizes and not any(sizes[0][0]):  # nothing, or a stay on closed nodes: of all states first
+    """Add one job to a table: the best of its sizes in every state."""
+    if sizes and not any(sizes[0][0]):  # nothing, or a stay on closed nodes, fits every state
         np.add(before, sizes[0][1], out=out)
         sizes = sizes[1:]
     else:
@@ -185,7 +187,7 @@ def _step(
 
 @lru_cache(maxsize=256)
 def _rests(shape: tuple[int, ...], sizes: tuple[tuple[int, ...], ...]) -> Ints:
-    """Of each size and state 1 and the number of the state that is left; 0 where it has no room."""
+    """Return 1 + the state left by each size in each state, 0 if the size does not fit."""
     free = np.indices(shape).reshape(len(shape), -1)
     left = free[None, :, :] - np.asarray(sizes)[:, :, None]
     fits = (left >= 0).all(axis=1)
@@ -194,6 +196,6 @@ def _rests(shape: tuple[int, ...], sizes: tuple[tuple[int, ...], ...]) -> Ints:
 
 @lru_cache(maxsize=4096)
 def _slices(shape: tuple[int, ...], gpus: tuple[int, ...]) -> tuple[Slices, Slices]:
-    """The states that have room for a size, and what is left of each."""
+    """Return the states with room for a size, and the states that it leaves."""
     room = tuple(slice(own, None) for own in gpus)
     return room, tuple(slice(0, all_ - own) for all_, own in zip(shape, gpus, strict=True))

@@ -1,4 +1,4 @@
-r"""`node_pattern`, the default formulation: identical nodes are counted, not named.
+r"""`node_pattern`, the default formulation: it counts identical nodes instead of naming them.
 
 Data: a `RoundProblem` and one `Level`. Nodes form cells c, part demands form kinds g of slots,
 candidates form gang types q (`formulations.node_pattern.cells`); a[p,g] is the number of slots of
@@ -8,11 +8,11 @@ Variables
     x[j,k] in {0,1}      job j (re)starts in candidate k
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
     group[h,i,..,k]      the same of three jobs or more
-    s[j]   in {0,1}      job j stays as it is, alone
+    s[j]   in {0,1}      job j stays on its nodes, alone
     w[n,e] in {0,1}      node n, which carries running jobs, is left with its free state e
     z[c,e,p] integer     nodes of cell c in free state e that are cut by pattern p
     m[q,h] integer       gangs of type q inside leaf or NVLink domain h
-    f[q,h,g,c]           parts of kind g of a pool of types that lie in cell c
+    f[q,h,g,c]           parts of kind g of a pool of types in cell c of host h
     u      rules' own    e.g. GPUs that a tenant borrows
 
 Model
@@ -25,25 +25,25 @@ Model
     (4) pattern_count[c,e]  sum_p z[c,e,p] - sum_{n in c} w[n,e] <= idle nodes of c (full state)
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
     (6) parts[q,h,g]        sum_q count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0   only if h has several c
-                            over the types q of a pool, which bears the name of its first
+                            over the types q of a pool, which is named after its first
         span[q,h,l]         parts of the pool in l, in h - (parts of a gang - 1) gangs in h <= 0
                             q strict, l a leaf (scope POD) or an NVLink domain (LEAF)
     (7) slots[c,g]          parts of kind g in c - sum_{e,p} a[p,g] z[c,e,p] <= 0
-    (8) uplink[l]           network share of the parts and staying jobs that may leave leaf l
+    (8) uplink[l]           traffic of the parts and staying jobs that may leave leaf l
                             <= its capacity
     (9) side[c,r]           demand of the parts and staying jobs of c for r <= capacity of c
-                            together, for scarce resources that the kinds do not tell apart
+                            together, for scarce resources that do not distinguish kinds
     and the operator's rules (`formulations.round.rules`).
 
 and, only when a point violates them (`formulations.layout.cut_distinct`),
     (10) distinct[j,g]      sum_k count[k,g] x[j,k] - sum_{c,e,p: a[p,g] > 0} z[c,e,p] <= 0
 
-Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
-apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
-`formulations.round.decode` either finds distinct nodes with room or says that it cannot, and the
+Exact for jobs whose parts are whole nodes or in one node, if kinds distinguish all scarce
+resources. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
+`formulations.round.decode` either finds distinct nodes with room or reports that it cannot, and the
 caller cuts the choice off (`formulations.layout.forbid`) and solves again.
 
-Asked for a tight relaxation, of jobs j that are not alone on node n,
+For a tight relaxation, also for jobs j that are not alone on node n,
     (11) beside[n,j]        s[j] + sum_{e: free[n,e] + hold[j,n] > capacity[n]} w[n,e] <= 1
 
 See ``docs/formulations/node_pattern.md``.
@@ -78,17 +78,17 @@ Entries = list[tuple[Ints, Ints, Floats | float]]
 
 
 def build(problem: RoundProblem, level: Level, tight: bool = False) -> RoundModel:
-    """The model of this module's docstring; deterministic and free of side effects.
+    """Build the model of this module's docstring; deterministic, without side effects.
 
     Parameters
     ----------
     tight
-        Whether rows (11) are among its rows.
+        Whether rows (11) are added.
 
     Raises
     ------
     formulations.node_pattern.patterns.TooManyPatternsError
-        If side resources make more patterns than are worth counting.
+        If side resources make too many patterns.
     """
     builder = ModelBuilder(f"node_pattern {level.name}")
     layout = add_choices(builder, problem)
@@ -109,7 +109,7 @@ def build(problem: RoundProblem, level: Level, tight: bool = False) -> RoundMode
 
 
 def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, places: PartPlaces) -> None:
-    """Rows ``slots``: parts in each cell and kind are not more than the slots cut for them."""
+    """Add rows ``slots``: parts in a cell and kind are at most the slots cut for them."""
     width = max(1, kinds.count)
     demand, supply = places.cell * width + places.kind, z.cell * width + z.kind
     wanted = np.bincount(demand, minlength=width * max(1, z.cell.max(initial=0) + 1)) > 0
@@ -131,7 +131,7 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, places: PartPla
 
 
 def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts) -> DistinctParts:
-    """Candidates with several parts of a kind of which two fit one node, and what offers them."""
+    """Return the data of cuts: parts of a kind that could share a node, and patterns with it."""
     capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
     several = (parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity)
     several &= ~problem.options.starts.loose[parts.candidate]
@@ -148,7 +148,7 @@ def _add_uplinks(
     kinds: Kinds,
     places: PartPlaces,
 ) -> None:
-    """Rows ``uplink`` of the leaves with a limit."""
+    """Add rows ``uplink`` of the leaves with a limit."""
     leaves, limit = limited_leaves(problem), problem.nodes.uplink_gb_per_s
     if not leaves.size:
         return
@@ -186,7 +186,7 @@ def _add_side(
     kinds: Kinds,
     places: PartPlaces,
 ) -> None:
-    """Rows ``side``: what a cell's open nodes have together of each aggregated resource."""
+    """Add rows ``side``: the total of each aggregated resource on a cell's open nodes."""
     nodes = problem.nodes
     labels = [
         (cell, int(resource))

@@ -1,11 +1,11 @@
-"""What can be counted instead of named: cells of nodes, kinds of slots, types of gangs.
+"""Counted sets: cells of nodes, kinds of slots, types of gangs.
 
-* A *cell* is a set of open nodes that no candidate tells apart: same class, same leaf where a
-  candidate or an uplink cares about leaves, same NVLink domain where a candidate cares about
-  those, and member of the same node sets.
+* A *cell* is a set of open nodes that no candidate distinguishes: same class, same leaf if a
+  candidate or an uplink depends on leaves, same NVLink domain if a candidate depends on domains,
+  and members of the same node sets.
 * A *kind* of slot is a part's demand for the resources that can run out on a node of its class.
-* A *gang type* is what candidates of different jobs share: class, scope, strictness, node set,
-  parts by kind, and so their classes.
+* A *gang type* is a set of candidates of any jobs with the same class, scope, strictness, node set
+  and parts by kind.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Cells:
     of_node
         Cell of each node, shape (N,); -1 for closed nodes.
     node_class, leaf, domain
-        Of each cell, shape (C,); the domain is -1 where domains do not matter, and of nodes that no
-        domain joins with another open one.
+        Class, leaf and domain of each cell, shape (C,); the domain is -1 if domains do not matter,
+        and for nodes that no domain joins with another open node.
     size
         Open nodes of each cell, shape (C,).
     in_set
@@ -54,13 +54,13 @@ class Cells:
 
 
 def limited_leaves(problem: RoundProblem) -> Ints:
-    """Leaves whose uplinks carry less than all jobs together may ever send, ascending."""
+    """Return the leaves whose uplinks all jobs together could exceed, ascending."""
     limit, starts = problem.nodes.uplink_gb_per_s, problem.options.starts
     if np.isposinf(limit).all():
         return np.zeros(0, dtype=np.int64)
     most = np.zeros(problem.jobs.count)
     np.maximum.at(most, starts.job, starts.sent_per_gpu * starts.gpus)
-    # Each job goes on or starts; what it holds counts in whole for every leaf.
+    # Each job stays or starts; its whole traffic counts for every leaf.
     held = problem.options.held
     sent = np.bincount(held.option, held.uplink_gb_per_s, problem.options.count)
     np.maximum.at(most, problem.options.job, sent)
@@ -69,12 +69,12 @@ def limited_leaves(problem: RoundProblem) -> Ints:
 
 
 def uplinks_matter(problem: RoundProblem) -> bool:
-    """Whether something may use more of an uplink than it has."""
+    """Return whether the jobs could exceed some uplink."""
     return bool(limited_leaves(problem).size)
 
 
 def find_cells(problem: RoundProblem) -> Cells:
-    """Cells in the order of their first node."""
+    """Return the cells in the order of their first node."""
     nodes, rows = problem.nodes, problem.options.starts.templates[0]
     scopes, strict = rows.scope, rows.scope[rows.strict]
     leaves = bool((scopes == Scope.LEAF).any() or strict.size) or uplinks_matter(problem)
@@ -100,9 +100,9 @@ def find_cells(problem: RoundProblem) -> Cells:
 
 
 def _joining(problem: RoundProblem) -> Ints:
-    """Domain of each node, shape (N,); -1 where it joins no two open nodes.
+    """Return the domain of each node, shape (N,); -1 if it joins no two open nodes.
 
-    No gang of distinct nodes lies within one node, and each leaves it: such nodes are alike.
+    A gang on distinct nodes lies within no single node, so such nodes are identical.
     """
     nodes = problem.nodes
     if problem.options.starts.loose.any():
@@ -113,7 +113,7 @@ def _joining(problem: RoundProblem) -> Ints:
 
 @by_content
 def _in_order(key: Ints) -> tuple[Ints, Ints]:
-    """First row of each distinct one, ascending, and which of them each row is."""
+    """Return the first row of each distinct one, ascending, and the index of each row."""
     _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
@@ -122,16 +122,16 @@ def _in_order(key: Ints) -> tuple[Ints, Ints]:
 
 
 def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
-    """Resources that can run out on a node of the class before its GPUs do; 0 always.
+    """Return the resources that can run out on a node before its GPUs; 0 always.
 
-    A side resource cannot run out when even a node full of the hungriest part fits: parts and
-    holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
+    A side resource cannot run out if a node full of the hungriest part fits: parts and holds take
+    at most ``worst`` of it per GPU, so together at most ``worst x GPUs``.
     """
     return _scarce(_worst_side(problem)[node_class], problem.nodes.capacity[node_class])
 
 
 def _worst_side(problem: RoundProblem) -> Floats:
-    """Most per GPU of a full node that parts and holds take of side resources, shape (T, R - 1).
+    """Return the largest use of side resources per GPU of a full node, shape (T, R - 1).
 
     A job has one part on a node at most, so few jobs may not fill it with their hungriest.
     """
@@ -164,17 +164,17 @@ class Kinds:
     Parameters
     ----------
     node_class, gpus
-        Of each kind, shape (S,).
+        Class and GPUs of each kind, shape (S,).
     vectors
-        Per class the demands of its kinds for its scarce resources, in the order of the kinds.
+        Demands of the kinds of each class for its scarce resources, in the order of the kinds.
     first
         First kind of each class, shape (T + 1,).
     scarce
-        Resources that the kinds of each class tell apart: its scarce ones, or GPUs and those that
-        make few kinds where all would make too many patterns.
+        Resources that distinguish the kinds of each class: its scarce ones, or only GPUs and those
+        that keep kinds few.
     aggregated
-        The other scarce resources of each class; formulations bound them per cell, and decode
-        makes sure of them on every node.
+        The other scarce resources of each class; formulations bound them per cell, and decoding
+        checks them on every node.
     of_part
         Kind of each part of the templates of starts, shape (P,).
     """
@@ -194,7 +194,7 @@ class Kinds:
 
 
 def find_kinds(problem: RoundProblem) -> Kinds:
-    """Kinds of each class, by ascending demand."""
+    """Return the kinds of each class, by ascending demand."""
     c = problem.options.starts.templates[0]
     worst, capacity = _worst_side(problem), problem.nodes.capacity
     return _kinds(c.part_class, c.demands(slice(None)), worst, capacity)
@@ -213,7 +213,7 @@ def _kinds(part_class: Ints, demand: Floats, worst: Floats, capacity: Floats) ->
         rows, inverse = _distinct(demand[np.ix_(mine, resources)])
         counted = resources
         if rows.shape[0] > PATTERNS.kinds and resources.size > 1:
-            # As many as there is room for: threads, say, mostly come with the GPUs.
+            # Keep resources, in order, within the limit: threads mostly go with GPUs.
             counted = resources[:1]
             rows, inverse = _distinct(demand[np.ix_(mine, counted)])
             for resource in resources[1:].tolist():
@@ -252,7 +252,7 @@ class PartCounts:
 
 
 def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
-    """How many parts of each kind every candidate has."""
+    """Return the number of parts of each kind of every candidate."""
     counts, which = _by_kind(problem, kinds), problem.options.starts.templates[1]
     row, kind = np.nonzero(counts)
     entry, start = of_rows(np.searchsorted(row, np.arange(counts.shape[0] + 1)), which)
@@ -261,7 +261,7 @@ def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
 
 
 def _by_kind(problem: RoundProblem, kinds: Kinds) -> Ints:
-    """How many parts of each kind every template of a start has, shape (rows, S)."""
+    """Return the number of parts of each kind of every template of a start, (rows, S)."""
     c, width = problem.options.starts.templates[0], kinds.count
     count = np.bincount(c.part_candidate * width + kinds.of_part, minlength=c.count * width)
     return count.reshape(c.count, width)
@@ -278,11 +278,11 @@ class GangTypes:
     classes
         Whether the type has parts on each class, shape (G, T).
     scope, strict, node_set
-        Of each type, shape (G,).
+        Scope, strictness and node set of each type, shape (G,).
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
     side
-        Aggregated resources of the type as in `CandidateTable`, shape (G, R - 1); 0 for the others.
+        Aggregated resources of the type as in `CandidateTable`, shape (G, R - 1); 0 for others.
     counts
         Parts by kind, shape (G, S).
     loose
@@ -306,10 +306,10 @@ class GangTypes:
 
 
 def find_gang_types(problem: RoundProblem, kinds: Kinds) -> GangTypes:
-    """Types in lexicographic order of their attributes.
+    """Return the gang types in lexicographic order of their attributes.
 
-    Types are distinguished by the uplink share only where uplinks matter, and by other resources
-    only where these are aggregated.
+    Types differ by the uplink share only where uplinks matter, and by side resources only where
+    these are aggregated.
     """
     c, which = problem.options.starts.templates
     counts = _by_kind(problem, kinds)
@@ -328,7 +328,7 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds) -> GangTypes:
 
 @by_content
 def _gang_types(table: Floats, of_class: Bools) -> GangTypes:
-    """Types by class, scope, set, strictness, uplink share, looseness, side, parts by kind."""
+    """Return types by class, scope, set, strictness, uplink share, looseness, side and parts."""
     unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)
     first = table.shape[1] - of_class.shape[0]

@@ -33,9 +33,9 @@ def add_free(
     kinds: Kinds,
     tight: bool,
 ) -> FreeStates:
-    """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs.
+    """Add columns w and rows ``one_free`` and ``node_free`` of open nodes with running jobs.
 
-    With ``tight`` also rows ``beside``, one for each of several that hold something on a node.
+    With ``tight`` also rows ``beside``, one for each of several jobs on a node.
     """
     here, nodes = problem.options.held, problem.nodes
     on_open = np.flatnonzero(nodes.open[here.node])
@@ -97,7 +97,7 @@ def add_free(
 
 
 class _Beside:
-    """Rows ``beside``: of a stay and the states that leave no room for it, at most one."""
+    """Rows ``beside``: at most one of a stay and the free states without room for it."""
 
     def __init__(self) -> None:
         self._label: list[tuple[int, int]] = []
@@ -105,13 +105,13 @@ class _Beside:
         self._states: list[Ints] = []
 
     def add(self, label: tuple[int, int], way: int, states: Ints) -> None:
-        """One row, by the column of the stay and the numbers of states."""
+        """Note one row: the column of the stay and the numbers of the states."""
         self._label.append(label)
         self._way.append(way)
         self._states.append(states)
 
     def pose(self, builder: ModelBuilder, w: Ints) -> None:
-        """All of them, ``w`` the columns of the states."""
+        """Add all rows to the model, with ``w`` the columns of the states."""
         if not self._way:
             return
         way = np.asarray(self._way, dtype=np.int64)
@@ -124,7 +124,7 @@ class _Beside:
 
 
 def _by_gang(gangs: list[int], held: Floats) -> tuple[tuple[Vector, ...], ...]:
-    """The different holds of each gang, in an order that does not depend on its name."""
+    """Return the distinct holds of each gang, in an order independent of gang numbers."""
     ways: dict[int, set[Vector]] = {}
     for gang, row in zip(gangs, held.tolist(), strict=True):
         ways.setdefault(gang, set()).add(tuple(row))
@@ -138,7 +138,7 @@ def _columns(entries: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Columns z with what they offer: entries (column, cell, kind, slots)."""
+    """Columns z with their slots: entries (column, cell, kind, slots)."""
 
     column: Ints
     cell: Ints
@@ -149,7 +149,7 @@ class Patterns:
 def add_patterns(
     builder: ModelBuilder, problem: RoundProblem, cells: Cells, kinds: Kinds, busy: FreeStates
 ) -> Patterns:
-    """Columns z with rows ``pattern_count``."""
+    """Add columns z and rows ``pattern_count``."""
     nodes = problem.nodes
     carries = np.zeros(nodes.count, dtype=bool)
     carries[busy.node] = True

@@ -1,4 +1,4 @@
-"""Where gangs lie: columns m and f of `formulations.node_pattern`."""
+"""Places of gangs: columns m and f of `formulations.node_pattern`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from formulations.round.tables import RoundProblem, Scope
 
 @dataclass(frozen=True, slots=True)
 class PartPlaces:
-    """Parts by where they lie: entries (column, cell, kind, parts, gang type)."""
+    """Parts by place: entries (column, cell, kind, parts, gang type)."""
 
     column: Ints
     cell: Ints
@@ -35,20 +35,20 @@ def add_gangs(
     types: GangTypes,
     parts: PartCounts,
 ) -> PartPlaces:
-    """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none.
+    """Add columns m and f with rows ``gangs`` and ``parts``; return the places of parts.
 
-    One of each class, where a gang is over several.
+    Types with one possible cell of each class need none of them.
     """
     of_type = types.of_candidate[parts.candidate]
     hosts = _hosts_by_type(cells, types)
     for q in np.flatnonzero(types.scope == Scope.NVLINK).tolist():
-        # Nodes that no domain joins are in a cell together and in no domain.
+        # Nodes that no domain joins share a cell without a domain.
         hosts[q] = [host for host in hosts[q] if cells.domain[host[0]] >= 0]
     only = _only_cells(cells, types, hosts)
     known: Bools = np.any(only >= 0, axis=1)
     plain: Bools = known & ~types.strict
     only = only[:, kinds.node_class]
-    # One entry per type that has to be looked at; those without choice and rows are one together.
+    # One entry per type with a choice or rows of its own, and one for all other types.
     found = [_plain_places(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
     members, mine = _by_type(types.of_candidate, types.count), _by_type(of_type, types.count)
     look = ~plain & types.counts.any(axis=1)
@@ -74,7 +74,7 @@ def add_gangs(
 
 
 def _only_cells(cells: Cells, types: GangTypes, hosts: list[list[Ints]]) -> Ints:
-    """The cell of each class where a type has one host and that one of each, else -1; (G, T)."""
+    """Return the only cell of each class per type, shape (G, T); -1 if it has several."""
     found = np.full(types.classes.shape, -1, dtype=np.int64)
     for q, (mine, wanted) in enumerate(zip(hosts, types.classes.sum(axis=1).tolist(), strict=True)):
         if [host.size for host in mine] == [wanted] and wanted:
@@ -83,7 +83,7 @@ def _only_cells(cells: Cells, types: GangTypes, hosts: list[list[Ints]]) -> Ints
 
 
 def _by_type(of_entry: Ints, count: int) -> Callable[[int], Ints]:
-    """Entries of a type, ascending."""
+    """Return a function from a type to its entries, ascending."""
     order = np.argsort(of_entry, kind="stable")
     first = np.searchsorted(of_entry[order], np.arange(count + 1)).tolist()
     return lambda q: order[first[q] : first[q + 1]]
@@ -94,10 +94,10 @@ _Gangs = tuple[int, int, Ints]
 
 
 def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]:
-    """Types whose parts need not be distinguished once gangs have their hosts, in order.
+    """Return groups of types whose parts need no distinction within a host, in order.
 
-    They want the same of uplinks and aggregated resources. Strict ones have parts of one kind, or
-    are of one job: of these at most one gang is there.
+    They have the same demand for uplinks and aggregated resources. Strict types also have parts of
+    one kind, or belong to one job, which has at most one gang.
     """
     job = problem.options.starts.job
     first, last = np.full(types.count, problem.jobs.count), np.full(types.count, -1)
@@ -142,7 +142,7 @@ def _place(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _En
 def _plain_places(
     layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints
 ) -> _Entry:
-    """Parts that can lie in one cell only: the x themselves say how many are there."""
+    """Return the parts with one possible cell: columns x themselves count them."""
     return (
         layout.x[parts.candidate[mine]],
         only[of_type[mine], parts.kind[mine]],
@@ -160,7 +160,7 @@ def _host_places(
     host: Ints,
     gangs: list[_Gangs],
 ) -> list[_Entry]:
-    """Parts of the gangs of a pool in one host, with columns f where it has several cells."""
+    """Return the parts of a pool in one host, with columns f if it has several cells."""
     (q, h, _), found = gangs[0], []
     for g in np.flatnonzero(types.counts[[of for of, _, _ in gangs]].any(axis=0)).tolist():
         there = host[cells.node_class[host] == kinds.node_class[g]]
@@ -198,15 +198,15 @@ def _add_span(
     gangs: list[_Gangs],
     entries: list[_Entry],
 ) -> None:
-    """Rows ``span``: no gang of a strict type has all its parts in one tighter place of a host.
+    """Add rows ``span``: no strict gang has all its parts in one tighter place of a host.
 
-    Of n gangs of P parts each, at most n (P - 1) parts lie in one place. Necessary, and for parts
-    of one kind, and for one gang, sufficient: parts can then be given to gangs so that each is in
-    two places.
+    Of n gangs of P parts each, at most n (P - 1) parts lie in one place. This is necessary; for
+    parts of one kind, and for one gang, it is sufficient: parts can then be given to gangs so that
+    each is in two places.
     """
     place = cells.leaf if types.scope[label[0]] == Scope.POD else cells.domain
     column, cell, parts = (np.concatenate([entry[i] for entry in entries]) for i in (0, 1, 3))
-    # Distinct nodes that no domain joins are in different places anyway.
+    # Distinct nodes that no domain joins are never in one place.
     inside = place[cell.astype(np.int64)] >= 0
     column, cell, parts = column[inside], cell[inside], parts[inside]
     places, row = np.unique(place[cell.astype(np.int64)], return_inverse=True)
@@ -230,7 +230,7 @@ def _add_span(
 
 
 def _hosts_by_type(cells: Cells, types: GangTypes) -> list[list[Ints]]:
-    """`hosts_of` every type; those of the same classes, set and scope have the same."""
+    """Return `hosts_of` every type, computed once per classes, set and scope."""
     where = np.column_stack([types.classes, types.node_set, types.scope])
     known: dict[tuple[int, ...], list[Ints]] = {}
     found = []
@@ -242,7 +242,7 @@ def _hosts_by_type(cells: Cells, types: GangTypes) -> list[list[Ints]]:
 
 
 def hosts_of(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
-    """Per place that may hold a whole gang of the type, the cells in it; never empty inside."""
+    """Return the cells of each place that may hold a whole gang of the type."""
     usable = np.flatnonzero(types.classes[q, cells.node_class] & cells.in_set[types.node_set[q]])
     scope = types.scope[q]
     if scope in (Scope.NODE, Scope.POD):
@@ -262,7 +262,7 @@ def _classes(cells: Cells, host: Ints) -> int:
 def _gang_columns(
     builder: ModelBuilder, pool: list[int], hosts: list[int], x: list[Ints]
 ) -> list[list[Ints]]:
-    """Columns that count the gangs of types by host: the x themselves where there is one host."""
+    """Return the columns that count the gangs of types by host: x if there is one host."""
     several = [i for i, count in enumerate(hosts) if count != 1]
     if not several:
         return [[own] for own in x]

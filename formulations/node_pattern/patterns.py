@@ -14,26 +14,26 @@ Vector = tuple[float, ...]
 
 
 class TooManyPatternsError(ValueError):
-    """A node can be cut in more ways than `PATTERNS` counts; use ``node_assignment`` instead."""
+    """Too many patterns of one node to count; use ``node_assignment`` instead."""
 
 
 @lru_cache(maxsize=8192)
 def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
-    """Slot counts of every maximal pattern.
+    """Return the slot counts of every maximal pattern.
 
     Parameters
     ----------
     free
-        Free amount of every resource that is counted; the first is GPUs.
+        Free amount of every counted resource; GPUs first.
     kinds
         Demand of each kind of slot for the same resources, distinct.
 
     Returns
     -------
     Ints
-        Shape (patterns, kinds). A pattern is maximal when no further slot of any kind fits;
-        every feasible multiset of slots is contained in a maximal one, so the others are not
-        needed. No rows when nothing fits.
+        Shape (patterns, kinds). A pattern is maximal if no further slot of any kind fits. Every
+        feasible multiset of slots is contained in a maximal one, so no others are needed. No rows
+        if no slot fits.
 
     Raises
     ------
@@ -76,19 +76,19 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
 def reachable_free_of(
     capacity: Vector, gangs: tuple[tuple[Vector, ...], ...]
 ) -> tuple[Vector, ...]:
-    """What can be free on a node when every gang goes on in one of its ways or ends.
+    """Return the possible free states of a node: each gang stays in one of its ways or ends.
 
     Parameters
     ----------
     capacity
         Amount of every counted resource.
     gangs
-        Per gang of GPUs in use what it may hold there: with the job that runs, or with a pair.
+        Possible holds of each gang of GPUs in use: those of its job, or of a pair.
 
     Returns
     -------
     tuple
-        Fullest last; what would be below zero is left out, because it cannot occur.
+        Ascending; states below zero are left out, because they cannot occur.
     """
     states = {capacity}
     for ways in gangs:

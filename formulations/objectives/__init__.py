@@ -1,17 +1,17 @@
-"""Objectives: what a round is worth. Each maps a `RoundProblem` to ranked `Level` values.
+"""Objectives: functions from a `RoundProblem` to the ranked `Level` values of a round.
 
-Pure functions: what an objective knows beyond the tables is a frozen value that it is given. One
-page of ``docs/formulations``, one module of the same name; this one is ``objectives.md``.
+They are pure: facts beyond the tables come as a frozen value. Each page of ``docs/formulations``
+about an objective has a module of the same name; this one is ``objectives.md``.
 
-An objective says what each option is worth to each of its members (`formulations.round.options`),
-as if that job had it alone at its speed there; an option is worth the sum.
+An objective gives the worth of each option to each of its members (`formulations.round.options`),
+as if that job had the option alone at its speed there; the value of an option is the sum.
 
-A restart is priced, not forbidden: every option is valued with the start-up that is still ahead of
-a job in it, a full restart for a change and what is left of one for a stay.
+A restart is priced, not forbidden: the value of an option counts the start-up ahead of its job, a
+full restart for a change and the remaining one for a stay.
 
-Guarantees (`guarantee`) rank before every other goal. Whenever all guaranteed jobs can have the
-speed of their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). When
-they cannot, the level of this name decides which do, or their worth is raised (`favoured`).
+Guarantees (`guarantee`) rank before every other goal. If all guaranteed jobs can have the speed of
+their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). If not, the level
+of this name decides which do, or their worth is raised (`favoured`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ from formulations.tolerances import SAME_SPEED
 
 
 def relative_speed(problem: RoundProblem, own: slice = slice(None)) -> Floats:
-    """Speed relative to the request that each member has in its option, shape (M,), or of some."""
+    """Return each member's speed relative to its request, shape (M,), of all rows or some."""
     members = problem.options.members
     return problem.jobs.request_iteration_s[members.job[own]] / members.iteration_s[own]
 
 
 def kept(problem: RoundProblem) -> Bools:
-    """Whether an option gives its member the speed of its request, shape (M,)."""
+    """Return whether an option gives its member the speed of its request, shape (M,)."""
     return np.asarray(relative_speed(problem) >= 1.0 - SAME_SPEED)
 
 
 def seconds_left(problem: RoundProblem, restart_weight: float = 1.0) -> Floats:
-    """Seconds until each member would be complete in its option, shape (M,).
+    """Return the seconds until each member's completion in its option, shape (M,).
 
     Parameters
     ----------
     restart_weight
-        How often a start-up counts that the option would cause; what a running job still has ahead
-        counts once.
+        Times that a start-up caused by the option counts; the remaining one of a stay counts once.
     """
     members = problem.options.members
     startup_s = members.startup_s
@@ -52,12 +51,12 @@ def seconds_left(problem: RoundProblem, restart_weight: float = 1.0) -> Floats:
 
 
 def guarantee(problem: RoundProblem) -> Level:
-    """Which guarantees to keep when not all can be: the level that minimises their shortfall.
+    """Return the level that decides which guarantees to keep if not all can be kept.
 
-    The shortfall is the time that guaranteed jobs spend below their promised speed. A job whose
-    promise is kept counts 1 / (start-up + remaining seconds at the promised speed), and 0
-    otherwise, half a promise being none: as in shortest-remaining-time-first, serving first what
-    leaves soonest minimises the time that the others are short. The unit of time is at least the
+    It minimises the shortfall, the time that guaranteed jobs spend below their promised speed. A
+    job whose promise is kept counts 1 / (start-up + remaining seconds at the promised speed), and 0
+    otherwise, because half a promise is none: as in shortest-remaining-time-first, serving the
+    shortest first minimises the time that the others are short. The unit of time is at least the
     round's length.
     """
     jobs, members = problem.jobs, problem.options.members
@@ -68,10 +67,10 @@ def guarantee(problem: RoundProblem) -> Level:
 
 
 def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) -> tuple[Level, ...]:
-    """The levels with what guaranteed jobs are worth multiplied; what is below 0 stays as it is.
+    """Return the levels with guaranteed jobs' positive values multiplied by ``factor``.
 
-    Other than the level of `guarantee`, it leaves a round in which not all promises can be kept
-    to the objective: half a promise counts, and a promise may cost others only so much.
+    Unlike the level of `guarantee`, this leaves a round in which not all promises can be kept to
+    the objective: half a promise counts, and a promise costs other jobs only a limited value.
     """
     promised = problem.jobs.guaranteed[problem.options.members.job]
     return tuple(
@@ -86,7 +85,7 @@ def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) ->
 
 
 def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[Level, ...]:
-    """Total normalised speed, restarts amortised (Morphling, MLSys'25).
+    """Return total normalised speed, restarts amortised (Morphling, MLSys'25).
 
     A job's speed q is counted relative to that of its request, so that an iteration of a small
     model and one of a large model are comparable. A configuration with start-up r ahead of it is
@@ -96,9 +95,8 @@ def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[L
     Parameters
     ----------
     horizon_s
-        Seconds of progress H that a restart is charged to; None: the length of the round. The
-        shorter, the more reluctant a move; ``docs/decisions`` records the measurements behind
-        the default.
+        Seconds of progress H that a restart is charged to; None for the length of the round. A
+        shorter H makes moves rarer; ``docs/decisions`` has the measurements for the default.
     """
     members = problem.options.members
     horizon = problem.interval_s if horizon_s is None else horizon_s
@@ -111,7 +109,7 @@ def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[L
 
 
 def jct(problem: RoundProblem, restart_weight: float = 2.0) -> tuple[Level, ...]:
-    """Completion rate: 1 / (start-up + remaining seconds), which favours what ends soon.
+    """Return the completion rate 1 / (start-up + remaining seconds), which favours short jobs.
 
     For rigid jobs on one GPU this is shortest remaining time first; for malleable jobs it weighs
     how much sooner a job ends against the GPUs that this takes. Ends within the round count
@@ -121,9 +119,9 @@ def jct(problem: RoundProblem, restart_weight: float = 2.0) -> tuple[Level, ...]
     Parameters
     ----------
     restart_weight
-        How often a restart that the round would cause is counted, at least 1. A move also makes
-        a later move likely, when arrivals take GPUs back; ``docs/decisions`` records the
-        measurements behind 2. Start-up that a running job still has ahead counts once.
+        Times that a restart caused by the round counts, at least 1. A move also makes a later move
+        likely, when arrivals take GPUs back; ``docs/decisions`` has the measurements for 2. The
+        remaining start-up of a running job counts once.
     """
     weight = problem.jobs.weight[problem.options.members.job]
     worth = weight / np.maximum(problem.interval_s, seconds_left(problem, restart_weight))

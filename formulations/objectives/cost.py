@@ -1,15 +1,15 @@
-"""Objective ``cost``: keep the SLOs, then the most work per dollar; ``docs/formulations/cost.md``.
+"""Objective `cost`: keep the SLOs, then do the most work per dollar; ``docs/formulations/cost.md``.
 
-With n the seconds until a job would be complete in a configuration, its start-up counted
-`WorkParams.restart_weight` times:
+Let n be the seconds to a job's completion in a configuration, its start-up counted
+`WorkParams.restart_weight` times.
 
-Level **slo**: a job with an SLO is worth ``1 / sqrt(n l)`` in a configuration that is
-complete in the l seconds until the deadline, and nothing in one that is too slow. That is the
-geometric mean of shortest first (1 / n) and earliest deadline first (1 / l); it grows as a job
-progresses, so jobs do not take turns.
+Level **slo**: the value of a job with an SLO is ``1 / sqrt(n l)`` in a configuration that completes
+it in the l seconds before the deadline, and 0 in a slower one. This is the geometric mean of
+shortest first (1 / n) and earliest deadline first (1 / l); it grows as a job progresses, so jobs do
+not take turns.
 
-Level **dollar**: ``(m / k) / n``, k being what the configuration costs to the end, m the same for
-the job's cheapest one: the work done per second, as far as it is worth its money.
+Level **dollar**: ``(m / k) / n``, with k the cost of the configuration until completion and m that
+of the job's cheapest one: work per second, reduced where it is expensive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Bills:
 
 
 def levels(problem: RoundProblem, data: Bills, params: WorkParams = WORK) -> tuple[Level, ...]:
-    """The levels ``slo`` and ``dollar``."""
+    """Return the levels ``slo`` and ``dollar``."""
     jobs, members = problem.jobs, problem.options.members
     owner, least_s = members.job, problem.interval_s
     left_s = data.left_s[owner]

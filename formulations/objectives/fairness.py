@@ -1,26 +1,26 @@
 """Objectives that serve target shares; page ``docs/formulations/fairness.md``.
 
-*Ratios*: nobody much later than fair. With target shares a job would be complete at its *fair
+*Ratios*: no job much later than fair. With target shares a job would be complete at its *fair
 finish*, ``T_j`` seconds after submission (one start-up included, as in a private cluster). The
 finish-time ratio of a job is its completion time over ``T_j``. The goal is ``sum w ratio^(k+1)``,
-which for large k is the largest ratio. A job passed over in a round waits until a rival's GPUs
-are free again, a start-up at least, and if it runs loses the start-up behind it. This adds
+which for large k is the largest ratio. A job that gets nothing in a round waits until a rival's
+GPUs are free again, at least a start-up, and if it runs loses the start-up it has made. This adds
 
     c_j = w_j ((ratio_j + (d + s_j) / T_j)^(k+1) - ratio_j^(k+1)) / d      per second waited,
 
-    ratio_j = (elapsed + start-up + rest) / T_j if it runs now,  d a start-up,  s_j what is lost.
+    ratio_j = (elapsed + start-up + rest) / T_j if it runs now,  d a start-up,  s_j the lost one.
 
-Level **ratio**: ``c_j`` over the seconds until the end in a configuration, the weighted
+Level **ratio**: ``c_j`` over the seconds to completion in a configuration, the weighted
 shortest-processing-time rule, which is exact on one machine. A start pays its whole start-up, a
-stay what is left of it. The increase over the whole wait, not its rate now, is what keeps large k
-from taking GPUs back from a job that it gave them to a minute ago.
+stay the remaining one. The increase over the whole wait, instead of its rate now, keeps a large k
+from taking GPUs back from a job that got them a minute ago.
 
-*Following*: service that a job is owed. With x the target share on a GPU type, L its lag (seconds
-of gang time owed so far) and H a horizon, the job *wants* ``d = min(1, x + L+/H)`` of its gang this
-round with *urgency* ``u = 1 + L+/H``. Level **share**: a configuration with speed q relative to the
-gang is worth ``s u min(q, d)`` GPUs, start-up amortised. What a job does not want is worth nothing
-on this level, so others get it, and malleable jobs share the cluster side by side instead of taking
-turns. Level **spare**: what is left goes where it gives the most normalised speed.
+*Following*: service owed to a job. With x the target share on a GPU type, L the lag (seconds of
+gang time owed so far) and H a horizon, the job *wants* ``d = min(1, x + L+/H)`` of its gang this
+round with *urgency* ``u = 1 + L+/H``. Level **share**: the value of a configuration with speed q
+relative to the gang is ``s u min(q, d)`` GPUs, start-up amortised. Service beyond d has no value on
+this level, so other jobs get it, and malleable jobs share the cluster instead of taking turns.
+Level **spare**: remaining GPUs go where they give the most normalised speed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from formulations.round.tables import Level, RoundProblem
 
 @dataclass(frozen=True, slots=True)
 class FairFinish:
-    """When jobs would be complete if they were served fairly.
+    """Completion times of jobs if they were served fairly.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class FairFinish:
 def ratio_levels(
     problem: RoundProblem, data: FairFinish, params: RatioParams = RATIOS
 ) -> tuple[Level, ...]:
-    """The level ``ratio``."""
+    """Return the level ``ratio``."""
     cost = _cost(problem, data, params.power)[problem.options.members.job]
     worth = cost / np.maximum(problem.interval_s, seconds_left(problem, params.restart_weight))
     return (Level.of(problem, "ratio", "ratio^(k+1) / s^2", worth),)
 
 
 def _cost(problem: RoundProblem, data: FairFinish, power: float) -> Floats:
-    """Cost ``c`` of a second's wait, in powers of the largest ratio, shape (J,)."""
+    """Return the cost c of a second's wait, in powers of the largest ratio, shape (J,)."""
     jobs = problem.jobs
     fair_s = data.finish_s + jobs.restart_s
     rest_s = np.maximum(problem.interval_s, jobs.iterations_left * jobs.request_iteration_s)
@@ -78,7 +78,7 @@ def _cost(problem: RoundProblem, data: FairFinish, power: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class OwedShares:
-    """Target shares of the requested gangs, and how far jobs lag behind them.
+    """Target shares of the requested gangs, and the lag of jobs.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class OwedShares:
     speed
         Iterations per second of the gang on each GPU type, 0 where it cannot run, shape (J, T).
     share
-        Fraction of time that the gang is to hold each type, shape (J, T).
+        Fraction of time due to the gang on each type, shape (J, T).
     lag_s
-        Seconds of gang time that were due on a type less those received, shape (J, T).
+        Seconds of gang time due on a type less those received, shape (J, T).
     type_of_class
         GPU type of each node class, shape (C,).
     """
@@ -104,7 +104,7 @@ class OwedShares:
 def share_levels(
     problem: RoundProblem, data: OwedShares, params: ServiceParams = SERVICE
 ) -> tuple[Level, ...]:
-    """The levels ``share`` and ``spare``."""
+    """Return the levels ``share`` and ``spare``."""
     options, members, gang = problem.options, problem.options.members, data.gang
     speed = np.where(data.speed > 0, data.speed, 1.0)
     behind = np.maximum(data.lag_s, 0.0) / params.horizon_s

@@ -1,7 +1,7 @@
-"""Early feedback, then equal turns, then use: rounds as time slices.
+"""Objective `feedback`: rounds as time slices, first reports first, then equal turns.
 
-Page ``docs/formulations/feedback.md``. Levels over jobs at their request: those that have not
-reported yet are served shortest first, then all by how far they are behind their share of time.
+Page ``docs/formulations/feedback.md``. Jobs without a report are served shortest first, then all
+jobs by their lag on an equal share of the time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from formulations.round.tables import Level, RoundProblem
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What is known of each job, shape (J,).
+    """Facts about each job, shape (J,).
 
     Parameters
     ----------
     feedback_left_s
-        Seconds of work to its first report at the speed of its request; 0 once it has reported,
-        or where its report is not hurried.
+        Seconds of work to the first report at the speed of the request; 0 after the report, or if
+        the report has no priority.
     weight
-        How far it is behind its turn, in rounds, plus 1.
+        Lag on its turn, in rounds, plus 1.
     """
 
     feedback_left_s: Floats
@@ -35,14 +35,14 @@ class Turns:
 def turn_weights(
     gpus: float, asked: Floats, age_s: Floats, executed_s: Floats, interval_s: float
 ) -> Floats:
-    """How far jobs are behind an equal share of the time, in rounds, plus 1.
+    """Return the lag of jobs on an equal share of the time, in rounds, plus 1.
 
     Parameters
     ----------
     gpus
-        All there are.
+        GPUs of the cluster.
     asked, age_s, executed_s
-        Per job its gang, the time since its submission, and of that with GPUs.
+        Gang, time since submission, and time with GPUs of each job.
     interval_s
         Length of a round.
     """
@@ -51,18 +51,18 @@ def turn_weights(
 
 
 def soon(interval_s: float, charge_s: Floats, left_s: Floats) -> Floats:
-    """Worth of running a job with so much work left to its report; 0 where there is none."""
+    """Return the value of running a job with ``left_s`` of work to its report; 0 if none left."""
     found: Floats = interval_s / np.maximum(interval_s, charge_s + left_s)
     return np.where(left_s > 0.0, found, 0.0)
 
 
 def turn(interval_s: float, charge_s: Floats, weight: Floats) -> Floats:
-    """Worth of running a job in its turn: what of the round is not start-up, weighed."""
+    """Return the value of running a job in its turn: its weight times the round less start-up."""
     return weight * np.maximum(0.0, interval_s - charge_s) / interval_s
 
 
 def feedback_level(problem: RoundProblem, data: Turns) -> Level:
-    """Reports soon: shortest to its report first, as far as rounds tell apart, times its speed."""
+    """Return the level that serves the shortest first reports first, times their speed."""
     members = problem.options.members
     worth = soon(problem.interval_s, members.startup_s, data.feedback_left_s[members.job])
     worth = worth * relative_speed(problem)
@@ -70,7 +70,7 @@ def feedback_level(problem: RoundProblem, data: Turns) -> Level:
 
 
 def turn_level(problem: RoundProblem, data: Turns) -> Level:
-    """Equal time: the jobs furthest behind first, times their speed."""
+    """Return the level that serves the jobs with the largest lag first, times their speed."""
     members = problem.options.members
     worth = turn(problem.interval_s, members.startup_s, data.weight[members.job])
     worth = worth * relative_speed(problem)
@@ -78,7 +78,7 @@ def turn_level(problem: RoundProblem, data: Turns) -> Level:
 
 
 def work_level(problem: RoundProblem) -> Level:
-    """GPUs in use; those of a pair once."""
+    """Return the level of GPUs in use; those of a pair count once."""
     members, options = problem.options.members, problem.options
     several = np.bincount(members.option, minlength=options.count)[members.option]
     return Level.of(problem, "work", "GPUs", options.gpus[members.option] / several)

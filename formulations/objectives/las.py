@@ -1,9 +1,8 @@
 """Tiresias' queues as ranked levels of the round; page ``docs/formulations/las.md``.
 
-Level k is queue k: the service of its jobs, each counted up to the speed of its request, in order
-of arrival or of another key (``gittins.md``). A lower queue never costs a higher one anything: the
-levels are ranked, there is no weight that could flip. The last level gives what is left to
-all jobs (malleable jobs only).
+Each queue is a level: the service of its jobs, counted up to the speed of their requests, in order
+of arrival or of another key (``gittins.md``). A lower queue never reduces a higher one: levels are
+ranked, not weighted. The last level gives remaining GPUs to all jobs (malleable jobs only).
 
 Preemption is priced inside every level: a start is worth its speed times H / (H + restart).
 """
@@ -20,17 +19,17 @@ from formulations.parameters import SERVICE, ServiceParams
 from formulations.round.tables import Level, RoundProblem
 
 _FORBIDDEN = -1.0
-"""Value of a configuration that a rigid job may not take: leaving it out is always better."""
+"""Value of a configuration that a rigid job may not take: any decision gains without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Where jobs stand.
+    """Queue and order of each job.
 
     Parameters
     ----------
     queue
-        Queue of each job, 0 is served first, shape (J,).
+        Queue of each job, 0 first, shape (J,).
     key, arrival_s
         Order inside a queue, ascending; the arrival breaks ties, shapes (J,).
     gpus
@@ -46,12 +45,14 @@ class Queues:
 def levels(
     problem: RoundProblem, data: Queues, *, rigid: bool = False, params: ServiceParams = SERVICE
 ) -> tuple[Level, ...]:
-    """One level per queue that has jobs, then, for malleable jobs, the rest.
+    """Return one level per queue with jobs and, for malleable jobs, one for the rest.
 
     Parameters
     ----------
     rigid
-        Only the requested number of GPUs counts.
+        Whether jobs may start on the requested number of GPUs only.
+    params
+        Seconds of service that a start-up is charged to.
     """
     members = problem.options.members
     speed = relative_speed(problem)
@@ -69,7 +70,7 @@ def levels(
 
 
 def _rank(data: Queues) -> Floats:
-    """Weight inside a queue, from 2 for the first to just above 1 for the last, shape (J,)."""
+    """Return weights within a queue, from 2 (first) to just above 1 (last), shape (J,)."""
     order = np.lexsort((data.arrival_s, data.key, data.queue))
     weight = np.zeros(data.queue.size)
     for queue in np.unique(data.queue).tolist():
@@ -79,7 +80,7 @@ def _rank(data: Queues) -> Floats:
 
 
 def _barred(problem: RoundProblem, asked: Ints) -> Bools:
-    """Starts on other than the requested number of GPUs, or the nearest that there is."""
+    """Return which starts have other GPUs than requested, or than the nearest possible."""
     options, members = problem.options, problem.options.members
     off = np.abs(options.gpus[members.option] - asked[members.job])
     off = np.where(members.starts, off, np.inf)

@@ -1,8 +1,8 @@
-"""The objective **lookahead**: GPU-seconds priced by the backlog behind a round.
+"""Objective `lookahead`: GPU-seconds priced by the backlog after a round.
 
-`Jct` adds up completion rates and does not know what a GPU-second is worth to waiting jobs. On
-one fluid machine that serves the least remaining work first the worth is known: a GPU-second at
-instant ``s`` delays all jobs that end after ``s``, so its price is their weight over the GPUs.
+`jct` adds up completion rates and ignores the value of a GPU-second to waiting jobs. On one fluid
+machine that serves the least remaining work first this value is known: a GPU-second at instant
+``s`` delays all jobs that end after ``s``, so its price is their weight over the GPUs.
 Page: ``docs/formulations/lookahead.md``.
 """
 
@@ -22,16 +22,17 @@ from formulations.round.tables import Level, RoundProblem
 
 @dataclass(frozen=True, slots=True)
 class PricePath:
-    """Price of a GPU-second of one node class, and its integral from the round's begin.
+    """Price of a GPU-second of one node class over time, and its integral.
 
     Parameters
     ----------
     ends_s
         Instants at which the price falls, ascending, shape (n,).
     paid
-        Integral up to 0 and to each of them, shape (n + 1,), in seconds of delay per GPU.
+        Integral of the price up to 0 and to each instant, shape (n + 1,), in seconds of delay per
+        GPU.
     tail
-        Price after the last.
+        Price after the last instant.
     """
 
     ends_s: Floats
@@ -40,7 +41,7 @@ class PricePath:
 
     @classmethod
     def of(cls, ends_s: Floats, weight: Floats, gpus: float) -> PricePath:
-        """Path for jobs that end at these instants, ascending, on so many GPUs."""
+        """Return the path for jobs that end at these instants, ascending, on ``gpus`` GPUs."""
         waiting = weight[::-1].cumsum()[::-1]
         steps = ends_s.copy()
         steps[1:] -= ends_s[:-1]
@@ -49,7 +50,7 @@ class PricePath:
         return cls(ends_s, np.concatenate([[0.0], steps.cumsum()]), 1.0 / gpus)
 
     def until(self, at_s: Floats) -> Floats:
-        """Integral of the price from the round's begin to these instants, any shape."""
+        """Return the integral of the price from the round's begin to these instants."""
         knots = np.concatenate([[0.0], self.ends_s])
         beyond = np.maximum(at_s - knots[-1], 0.0)
         found: Floats = np.interp(at_s, knots, self.paid) + self.tail * beyond
@@ -59,12 +60,14 @@ class PricePath:
 def levels(
     problem: RoundProblem, wait_rounds: float = 2.0, params: LookaheadParams = LOOKAHEAD
 ) -> tuple[Level, ...]:
-    """Seconds of weighted completion time saved against waiting, at prices of the backlog.
+    """Return the weighted completion time saved against waiting, at prices of the backlog.
 
     Parameters
     ----------
     wait_rounds
-        After how many rounds a job that gets nothing now may begin at the earliest.
+        Rounds after which a job that gets nothing now may begin at the earliest.
+    params
+        Limits, step sizes and smallest values.
     """
     least = np.where(problem.options.members.starts, params.least_start, params.least_stay)
     rate = least * problem.interval_s**2
@@ -78,7 +81,7 @@ def levels(
 def saved_s(
     problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
 ) -> Floats:
-    """What it costs each member to wait, less what its option costs now, shape (M,); any sign."""
+    """Return each member's cost of waiting less its option's cost now, shape (M,), any sign."""
     paths = backlog_prices(problem, params)
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
@@ -88,9 +91,9 @@ def saved_s(
 def _best_wait(
     problem: RoundProblem, paths: list[PricePath], wait_rounds: float, most_waits: int
 ) -> Floats:
-    """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
+    """Return the least cost of each job if it gets nothing now, shape (J,)."""
     jobs, members = problem.jobs, problem.options.members
-    # A job that waits begins anew, and on as many GPUs in what is fastest there.
+    # A waiting job pays a full start-up, and takes its fastest configuration of a size.
     every = jobs.restart_s[members.job] - members.startup_s + seconds_left(problem)
     order, first, job, gpus = _sizes_of_jobs(problem)
     seconds = np.minimum.reduceat(every[order], first) if first.size else every
@@ -115,10 +118,10 @@ def _best_wait(
 
 @of_tables
 def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Floats, ...]]:
-    """Members that are alike but for their speed, one group after the other.
+    """Return members in groups of equal job and GPUs, which differ in speed alone.
 
-    Members in the order of the groups, shape (M,), where each group begins, its job, shapes (S,),
-    and its GPUs on each node class, T arrays of shape (S,).
+    Members in the order of the groups, shape (M,); the start of each group and its job, shapes
+    (S,); its GPUs on each node class, T arrays of shape (S,).
     """
     job, gpus = problem.options.members.job, _gpus_of_members(problem)
     rows, group = distinct_rows(np.column_stack([job, *gpus]))
@@ -129,17 +132,17 @@ def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Float
 
 @of_tables
 def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
-    """GPUs on each node class of the option of each member, T arrays of shape (M,)."""
+    """Return GPUs per node class of each member's option, T arrays of shape (M,)."""
     options = problem.options
     return tuple(options.gpus_on(t)[options.members.option] for t in range(problem.nodes.classes))
 
 
 def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -> list[PricePath]:
-    """Prices per node class of the fluid schedule of the round's jobs, least work first.
+    """Return price paths per node class of the fluid schedule, least work first.
 
-    All classes are one machine that does as much in a second as they can do together, so a job is
-    so many of its seconds: its GPU-seconds at `class_values`, where these are fewest. Jobs in order
-    of their seconds over their weight; a GPU of a class is worth its part of the machine.
+    All classes act as one machine that does in a second what they do together. A job takes its
+    GPU-seconds at `class_values` of that machine's seconds, on the class where these are fewest.
+    Jobs run in the order of these seconds over their weight; a GPU costs its part of the machine.
     """
     jobs, nodes, work = problem.jobs, problem.nodes, least_work(problem)
     usable: Bools = nodes.open.copy()
@@ -155,11 +158,11 @@ def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -
 
 
 def class_values(work: Floats, gpus: Floats, params: LookaheadParams = LOOKAHEAD) -> Floats:
-    """Part of all classes that one GPU of each is, shape (T,); over all GPUs these add to 1.
+    """Return the part of all classes that one GPU of each class is, shape (T,).
 
-    At the values v that make ``sum_j min_k v[k] work[j, k]`` largest this is, by duality, the least
-    time in which the classes together do all the work, each job divided among them at will. Found
-    by multiplicative supergradient steps; where they stop decides how even the loads are.
+    Over all GPUs the parts add up to 1. At the values v with the largest ``sum_j min_k v[k] work[j,
+    k]`` that sum is, by duality, the least time in which the classes together do all the work, each
+    job divided among them at will. Found by multiplicative supergradient steps.
 
     Parameters
     ----------
@@ -167,14 +170,16 @@ def class_values(work: Floats, gpus: Floats, params: LookaheadParams = LOOKAHEAD
         GPU-seconds of each job on each class, inf where it cannot run; shape (J, T), each row with
         a finite entry.
     gpus
-        Of each class.
+        GPUs of each class.
+    params
+        Number and length of the steps.
     """
     share = np.full(gpus.size, 1.0 / gpus.size) if gpus.size > 1 else np.ones(1)
     if gpus.size == 1 or not work.size:
         return np.asarray(share / gpus)
     best_s, best, flat = -np.inf, share, work.ravel()
     rows = np.arange(0, work.size, gpus.size)
-    # Called a hundred times on a few numbers, methods of arrays cost more than their ufuncs.
+    # A hundred calls on a few numbers: ufuncs cost less than the methods of arrays.
     steps = params.first_step / np.sqrt(1.0 + np.arange(params.steps))
     for step in steps.tolist():
         cost_s = work * (share / gpus)
@@ -189,9 +194,9 @@ def class_values(work: Floats, gpus: Floats, params: LookaheadParams = LOOKAHEAD
 
 
 def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:
-    """Weighted end, and the GPU-seconds after this round at their prices, shape (M,).
+    """Return the weighted end, plus GPU-seconds after this round at their prices, shape (M,).
 
-    Those of the round itself are charged by the rows of the model.
+    GPU-seconds of the round itself are charged by the rows of the model.
     """
     members = problem.options.members
     ends_s = np.maximum(problem.interval_s, seconds_left(problem))

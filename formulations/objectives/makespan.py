@@ -1,4 +1,4 @@
-"""The objective **makespan**: completion rates, weighed by the work that is left.
+"""Objective `makespan`: completion rates weighed by the work left.
 
 Page: ``docs/formulations/makespan.md``.
 """
@@ -15,7 +15,7 @@ from formulations.round.tables import Level, RoundProblem
 
 
 def levels(problem: RoundProblem, params: WorkParams = WORK) -> tuple[Level, ...]:
-    """``A ** power`` over the seconds to the end, A the fewest GPU-seconds left of the job.
+    """Return ``A ** power`` over the seconds to completion, A being a job's least GPU-seconds.
 
     Power 0 is `formulations.objectives.jct` without weights; power 1 counts GPU-seconds done per
     second as if at the job's best, whoever they belong to.
@@ -26,9 +26,9 @@ def levels(problem: RoundProblem, params: WorkParams = WORK) -> tuple[Level, ...
 
 
 def least_work(problem: RoundProblem) -> Floats:
-    """Fewest GPU-seconds that complete each job on each class, shape (J, T); inf for none.
+    """Return the least GPU-seconds to complete each job on each class, (J, T); inf for none.
 
-    Of options on several classes for jobs alone that have none on one: there at each of theirs.
+    Jobs with no option on a single class take those on several, counted for each of these.
     """
     options, members, classes = problem.options, problem.options.members, problem.nodes.classes
     work = np.full((problem.jobs.count, classes), np.inf)

@@ -1,7 +1,7 @@
-"""The objective **saved-time**: completion time saved per root of the time that GPUs are held.
+"""Objective `saved-time`: completion time saved per root of the time that GPUs are held.
 
-`lookahead` maximises seconds saved, however long GPUs are held for them, and `jct` the rate of
-completions, whatever the others wait. This is halfway between the two: the seconds saved at
+`lookahead` maximises seconds saved, however long GPUs are held; `jct` maximises the rate of
+completions, however long other jobs wait. This objective is between the two: the seconds saved at
 `lookahead`'s prices, over the square root of the seconds for which the GPUs are held.
 Page: ``docs/formulations/saved-time.md``.
 """
@@ -19,12 +19,14 @@ from formulations.round.tables import Level, RoundProblem
 def levels(
     problem: RoundProblem, wait_rounds: float = 2.0, params: SavedTimeParams = SAVED_TIME
 ) -> tuple[Level, ...]:
-    """Seconds of weighted completion time saved per root of the seconds that GPUs are held.
+    """Return the weighted completion time saved per root of the seconds that GPUs are held.
 
     Parameters
     ----------
     wait_rounds
-        As of `formulations.objectives.lookahead.levels`.
+        As in `formulations.objectives.lookahead.levels`.
+    params
+        Smallest values.
     """
     members, round_s = problem.options.members, problem.interval_s
     best_s = np.full(problem.jobs.count, np.inf)

@@ -1,4 +1,4 @@
-"""Prices for what a round shares, the bound that they prove, and how good ones are found.
+"""Prices of shared resources, the bound that they prove, and the search for good ones.
 
 See ``docs/formulations/prices.md`` for the theorem and its proof.
 """

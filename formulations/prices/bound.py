@@ -1,12 +1,12 @@
-r"""The bound that prices prove, whatever the prices: docs/formulations/prices.md, theorem 1.
+r"""Bound proven by any prices: docs/formulations/prices.md, theorem 1.
 
     bound = sum_j U[j] + sum_n W[n] + sum_d p[d] limit[d] + auxiliary columns at their better end
 
 with p the prices of the shared rows, pi[c,g] >= 0 the price of a slot of kind g in cell c, and
-sigma[h] >= 0 what a job pays to stay where it holds h:
+sigma[h] >= 0 the payment of a job that stays on its hold h:
 
-    U[j]    best reduced value of job j's options; both jobs of a pair together earn what it does
-    W[n]    the most that can be collected on node n, over all subsets of what may stay there
+    U[j]    best reduced value of job j's options; for a pair, the sum over both jobs
+    W[n]    largest income of node n, over all subsets of the jobs that may stay there
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ def _no_floats() -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of what a round shares.
+    """Prices of shared resources.
 
     Parameters
     ----------
     gpu
-        Of a GPU of each node class, at least 0, shape (T,).
+        Price of a GPU of each node class, at least 0, shape (T,).
     side
-        Of a unit of each side resource of each class, at least 0, shape (T, R - 1).
+        Price of a unit of each side resource of each class, at least 0, shape (T, R - 1).
     uplink
-        Of a GB/s on any uplink, at least 0.
+        Price of a GB/s on any uplink, at least 0.
     rule
-        Of each row of the operator's rules, shape (Q,): at least 0 where its upper limit is
-        priced, at most 0 where its lower one is.
+        Price of each row of the operator's rules, shape (Q,): at least 0 for its upper limit, at
+        most 0 for its lower limit.
     slot
-        Besides, of a slot of each kind in each cell, at least 0, shape (C, S); None: nothing.
+        Additional price of a slot of each kind in each cell, at least 0, shape (C, S); None for 0.
     stay
-        Besides, of each hold on an open node, at least 0, shape (H,); None: nothing.
+        Additional price of each hold on an open node, at least 0, shape (H,); None for 0.
     """
 
     gpu: Floats
@@ -64,7 +64,7 @@ class Prices:
 
     @classmethod
     def of_rows(cls, problem: RoundProblem, shared: Shared, prices: Floats) -> Prices:
-        """Prices of the shared rows, shape (D,), under the names of what they are for."""
+        """Return the prices of the shared rows, shape (D,), by what they are prices of."""
         gpu = np.zeros(problem.nodes.classes)
         side = np.zeros((problem.nodes.classes, problem.nodes.resources - 1))
         rule = np.zeros(problem.rules.count)
@@ -81,12 +81,12 @@ class Prices:
         return cls(gpu, side, uplink, rule)
 
     def rows(self, shared: Shared) -> Floats:
-        """The prices as those of the shared rows, shape (D,).
+        """Return the prices as those of the shared rows, shape (D,).
 
         Raises
         ------
         ValueError
-            If something is priced that cannot run out, or a price has the wrong sign.
+            If a resource that cannot run out has a price, or a price has the wrong sign.
         """
         side, left = np.zeros_like(self.side), float(self.uplink)
         found: list[float] = []
@@ -116,9 +116,9 @@ class Bound:
     Parameters
     ----------
     value
-        No feasible decision of the round is worth more; -inf: there is none.
+        Upper bound on all feasible decisions of the round; -inf if there are none.
     prices
-        The certificate; `formulations.check_bound` recomputes the value from it.
+        Certificate, from which `formulations.check_bound` recomputes the value.
     """
 
     value: float
@@ -126,12 +126,12 @@ class Bound:
 
 
 def price_bound(problem: RoundProblem, level: Level, prices: Prices) -> Bound:
-    """The bound at these prices, by its definition.
+    """Return the bound at these prices, by its definition.
 
     Raises
     ------
     formulations.node_pattern.patterns.TooManyPatternsError
-        With slot prices, if a node can be cut in too many ways.
+        With slot prices, if a node has too many patterns.
     """
     return evaluated(problem, Relaxation(problem, level), prices)[0]
 
@@ -139,7 +139,7 @@ def price_bound(problem: RoundProblem, level: Level, prices: Prices) -> Bound:
 def evaluated(
     problem: RoundProblem, relaxation: Relaxation, prices: Prices
 ) -> tuple[Bound, Floats, Floats]:
-    """The bound, what each job earns at most, shape (J,), and each option by itself, shape (O,)."""
+    """Return the bound, U of each job, (J,), and the reduced value of each option, (O,)."""
     rows = prices.rows(relaxation.shared)
     if prices.slot is None and prices.stay is None:
         plain = relaxation.at(rows)
@@ -153,13 +153,13 @@ def evaluated(
 
 
 def rounded_up(evaluation: Evaluation, more: float = 0.0, size: float = 0.0) -> float:
-    """The bound of an evaluation and further terms, raised by what rounding may have taken."""
+    """Return the bound of an evaluation plus further terms, raised by possible rounding."""
     value = evaluation.bound + more
     return value + ROUNDING * (evaluation.size + size) if np.isfinite(value) else value
 
 
 class _Slots:
-    """Slot prices of a round: what options pay, what nodes collect."""
+    """Slot prices of a round: payments of options and income of nodes."""
 
     def __init__(self, problem: RoundProblem, prices: Prices) -> None:
         self._problem = problem
@@ -167,11 +167,11 @@ class _Slots:
         shape = (self._cells.count, self._kinds.count)
         self._slot = np.zeros(shape) if prices.slot is None else prices.slot
         holds = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
-        # Nobody pays for what no stay holds: one behind the last is 0.
+        # The entry past the last is for holds of no stay: their price is 0.
         self._stay = np.append(np.where(held_on_open(problem), holds, 0.0), 0.0)
 
     def paid(self) -> Floats:
-        """Price of each option, shape (O,); inf for a start that has no nodes."""
+        """Return the price of each option, shape (O,); inf for a start without nodes."""
         problem, cells, kinds = self._problem, self._cells, self._kinds
         table = problem.options.starts
         types = find_gang_types(problem, kinds)
@@ -194,7 +194,7 @@ class _Slots:
         return paid
 
     def collected(self) -> Floats:
-        """The most that each open node collects, shape (N,)."""
+        """Return W, the largest income of each open node, shape (N,)."""
         problem = self._problem
         held, nodes, gang = problem.options.held, problem.nodes, problem.options.gang
         ways: list[dict[int, tuple[Floats, float]]] = [{} for _ in range(nodes.count)]
@@ -213,7 +213,7 @@ class _Slots:
                 sorted(
                     (tuple(np.round(need[scarce], DECIMALS).tolist()), pays)
                     for need, pays in ways[n].values()
-                    if pays > 0.0  # what pays nothing only takes room
+                    if pays > 0.0  # a gang that pays 0 only takes room
                 )
             )
             if (cell, mine) not in known:
@@ -222,7 +222,7 @@ class _Slots:
         return worth
 
     def _worth(self, cell: int, gangs: tuple[tuple[Vector, float], ...]) -> float:
-        """W: the best of all subsets of gangs that go on, with the best pattern beside them."""
+        """Return W: the best subset of gangs that stay, with the best pattern in the rest."""
         t = int(self._cells.node_class[cell])
         capacity = self._problem.nodes.capacity[t, self._kinds.scarce[t]]
         best = 0.0
@@ -245,5 +245,5 @@ class _Slots:
 
 
 def _cheapest(slot: Floats, same: Bools, need: Bools) -> Floats:
-    """Least price of each kind that is needed in the cells of its class, shape (S,); else 0."""
+    """Return the least price of each needed kind in cells of its class, (S,); else 0."""
     return np.where(need, np.where(same, slot, np.inf).min(axis=0), 0.0)

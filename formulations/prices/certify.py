@@ -1,4 +1,4 @@
-"""A bound for every round, whatever became of its solve: that of good prices, checked."""
+"""Checked bound by prices for any round, however its solve ended."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from formulations.round.tables import Level, RoundProblem
 def bound_by_prices(
     problem: RoundProblem, level: Level, promised: bool, compact: bool = False
 ) -> Bound:
-    """The least bound found on a level, with the prices that prove it.
+    """Return the least bound found on a level, with the prices that prove it.
 
     Parameters
     ----------
     promised
-        Whether only decisions count that give every guaranteed job the speed of its request.
+        Whether every guaranteed job must have the speed of its request.
     compact
-        Whether the round is posed compactly, so that network shares may have no price.
+        Whether the round is posed compactly, so that network shares have no price.
 
     Notes
     -----
-    Goals that rank above the level are not in it: they can only make the level's best worse.
+    Goals that rank higher are left out: they can only lower the best value of the level.
     """
     counted = with_promises(problem) if promised else problem
     relaxation = Relaxation(counted, level)

@@ -1,11 +1,10 @@
-r"""Good prices for the shared rows: where the bound of `formulations.prices.relaxation` is least.
+r"""Search for prices of the shared rows at which the bound is least.
 
-The bound is convex and piecewise linear in the prices; what the jobs choose at some prices is a
-subgradient there. One price: the tangents of both ends of a bracket are intersected, and every
-third step halves it. Several: cutting planes (Kelley 1960) inside a box around the best prices
-found, which is halved where the model was wrong and widened where it holds the model back. Rows
-enter when what the jobs choose breaks them. Nothing of this enters the guarantee: every price
-vector proves a bound.
+The bound is convex and piecewise linear in the prices; the choice of the jobs at some prices gives
+a subgradient. One price: the tangents at both ends of a bracket are intersected, and every third
+step halves it. Several: cutting planes (Kelley 1960) inside a box around the best prices found,
+which is halved if the model predicted badly and widened if it holds the model back. A row gets a
+price when the choice breaks it. Any price vector proves a bound, whatever the search does.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from formulations.prices.relaxation import Evaluation, Relaxation
 from formulations.tolerances import FEASIBILITY, SAME_VALUE
 
 LinearProgram = Callable[[Floats, Floats, Floats, Floats, Floats], tuple[Floats, Floats] | None]
-"""Minimise ``c x`` subject to ``A x <= b`` and ``lower <= x <= upper``: (c, A, b, lower, upper) to
-the point and the multipliers (at least 0) of the rows; None where none was found."""
+"""Function (c, A, b, lower, upper) that minimises ``c x`` subject to ``A x <= b`` and ``lower <= x
+<= upper``: returns the point and the multipliers (at least 0) of the rows, or None if none was
+found."""
 
 
 def scipy_lp(
     cost: Floats, matrix: Floats, limit: Floats, lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats] | None:
-    """A small linear program by scipy."""
-    # Takes a fifth of a second to import, and rounds have a quicker one.
+    """Solve a small linear program by scipy."""
+    # The import takes 0.2 s, and the ladder brings a faster solver.
     from scipy.optimize import linprog
 
     found = linprog(cost, matrix, limit, bounds=np.column_stack([lower, upper]), method="highs-ds")
@@ -40,14 +40,14 @@ def scipy_lp(
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The relaxation at some prices: a supporting plane of the bound, and a choice of every job.
+    """Relaxation at some prices: a supporting plane of the bound and a choice of every job.
 
     Parameters
     ----------
     prices, slope, usage
-        Of the shared rows, shape (D,): the prices, the subgradient there, and what the choice uses.
+        Prices of the shared rows, subgradient at them, and use by the choice, shape (D,).
     value
-        The bound there.
+        Bound at the prices.
     choice
         Option of each job, shape (J,).
     """
@@ -66,13 +66,13 @@ class Chosen:
     Parameters
     ----------
     prices
-        Of the shared rows, shape (D,).
+        Prices of the shared rows, shape (D,).
     evaluation
-        The relaxation there.
+        Relaxation at these prices.
     cuts
-        All that were made, in order.
+        All cuts, in order.
     active
-        Rows that were priced.
+        Rows with a price.
     """
 
     prices: Floats
@@ -88,16 +88,18 @@ def choose_prices(
     free: Bools | None = None,
     params: PriceSearchParams = PRICE_SEARCH,
 ) -> Chosen:
-    """Prices of the shared rows at which the bound is least, as far as found.
+    """Return the prices of the shared rows with the least bound found.
 
     Parameters
     ----------
     start
-        Prices to begin with, those of an earlier round for example.
+        First prices, for example those of an earlier round; None for a share of the highest ones.
     lp
-        Solves the master problems.
+        Solver of the master problems.
     free
-        Rows whose price is to be 0, shape (D,); None: of none.
+        Whether a row's price is fixed at 0, shape (D,); None if no price is.
+    params
+        Limits and step sizes.
     """
     return _Search(relaxation, lp, free, params).run(start)
 
@@ -164,7 +166,7 @@ class _Search:
         return cut
 
     def _activate(self) -> bool:
-        """Price rows that choices at the best prices break; False if there are none."""
+        """Price the rows broken at the best prices; return whether there are any."""
         shared, slope = self._relaxation.shared, self._known()[0].slope
         scale = FEASIBILITY * np.maximum(1.0, np.abs(slope))
         limited = np.isfinite(np.where(self._sign > 0, shared.upper, shared.lower))
@@ -175,9 +177,9 @@ class _Search:
         return bool(broken.any())
 
     def _tied(self, rows: Bools) -> Bools:
-        """Rows among these whose prices make the bound less, as far as the cuts tell, shape (D,).
+        """Return the rows whose prices lower the bound of the cutting planes, shape (D,).
 
-        At a tie the choice that was made may keep to a row that others, worth as much, break.
+        At a tie, the choice that was made may keep a row that others of equal value break.
         """
         none = np.zeros(rows.size, dtype=bool)
         best = self._known()[0]
@@ -197,7 +199,7 @@ class _Search:
         return none
 
     def _bracket(self, d: int) -> None:
-        """One price: intersect the tangents of the ends of a bracket, every third step halve it."""
+        """Minimise over one price: intersect the tangents of a bracket, or halve it."""
         params, (low, high) = self._params, self._ends(d)
         step = 0
         while self._left > 0:
@@ -222,7 +224,10 @@ class _Search:
                 high = cut
 
     def _ends(self, d: int) -> tuple[Cut, Cut]:
-        """Cuts of falling and of rising bound; price 0 is the lower one where it rises at once."""
+        """Return a cut where the bound falls and one where it rises.
+
+        Price 0 is the first if the bound rises from 0 on.
+        """
         low = high = self._known()[0]
         params, top = self._params, float(self._top[d])
         if low.slope[d] < 0.0:
@@ -240,7 +245,7 @@ class _Search:
         return low, high
 
     def _boxed(self, radius: float) -> None:
-        """Several prices: cutting planes in a box around the best ones."""
+        """Minimise over several prices: cutting planes in a box around the best prices."""
         rows, params = np.flatnonzero(self._active), self._params
         top = self._top[rows]
         raised = self._sign[rows] > 0
@@ -258,6 +263,7 @@ class _Search:
             if found is None:
                 return
             point, floor = found[0][:-1], float(found[0][-1]) * scale
+            # The planes' minimum in the box is near: final unless a side of the box holds it back.
             if best.value - floor <= params.close * scale:
                 held = ((point <= lower) & (lower > least)) | ((point >= upper) & (upper < most))
                 if not held.any():
@@ -273,7 +279,7 @@ class _Search:
                 radius *= params.grows
 
     def _planes(self, rows: Ints, scale: float) -> tuple[Floats, Floats]:
-        """The cuts as rows ``slope p - height <= ...`` in units of the bound."""
+        """Return the cuts as rows ``slope p - height <= ...`` in units of the bound."""
         slope = np.asarray([cut.slope[rows] for cut in self._cuts])
         at = np.asarray([cut.prices[rows] for cut in self._cuts])
         value = np.asarray([cut.value for cut in self._cuts])
@@ -282,7 +288,7 @@ class _Search:
 
 
 def _highest(relaxation: Relaxation) -> Floats:
-    """A price of each row above which no option is worth it, shape (D,)."""
+    """Return a price of each row above which no option pays it, shape (D,)."""
     shared, value = relaxation.shared, relaxation.value
     tops = [shared.held.highest(value)]
     for use in shared.others:

@@ -1,4 +1,4 @@
-"""Nodes for a choice at any size: nodes in buckets by their free GPUs, tightest fit first."""
+"""Nodes for a choice of any size, from buckets of nodes by free GPUs, tightest first."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from formulations.tolerances import FEASIBILITY
 
 
 class Places:
-    """What is free while parts are placed and taken back; starts empty but for closed nodes.
+    """Free resources while parts are placed and taken back; at first all nodes are empty.
 
     Parameters
     ----------
     problem
-        The round; pairs are not placed here.
+        A round; pairs are not placed here.
+    params
+        Sizes of comparisons.
 
     Notes
     -----
-    A bucket holds the nodes of a class under a leaf with so many GPUs free. An entry is stale once
-    the node's free GPUs have changed; stale ones are dropped when they come to the top.
+    A bucket holds the nodes of one class, leaf and number of free GPUs. An entry is stale once the
+    node's free GPUs have changed; stale entries are dropped when they reach the top.
     """
 
     def __init__(self, problem: RoundProblem, params: PlacingParams = PLACING) -> None:
@@ -43,7 +45,7 @@ class Places:
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
         self._per_node: list[bool] = PER_NODE.tolist()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
-        # Side resources that nodes of each class may run out of; others need no looking after.
+        # Side resources that nodes of each class may run out of; only these are counted.
         self._scarce: list[list[int]] = [
             (scarce_resources(problem, t)[1:] - 1).tolist() for t in range(nodes.classes)
         ]
@@ -54,7 +56,7 @@ class Places:
         self._fill(nodes.capacity[nodes.node_class, 0].astype(np.int64))
 
     def _fill(self, free: Ints) -> None:
-        """Free GPUs of every node, shape (N,), and all that is counted of them."""
+        """Set the free GPUs of every node, shape (N,), and all counts derived from them."""
         nodes = self._problem.nodes
         self.free: list[int] = free.tolist()
         usable = np.flatnonzero(nodes.open)
@@ -84,13 +86,13 @@ class Places:
             self._bucket(node).append(node)
 
     def _holds_of(self, job: int) -> range:
-        """Holds of a job, which stand together."""
+        """Return the rows of a job's holds, which are consecutive."""
         return range(int(self._first_hold[job]), int(self._first_hold[job + 1]))
 
     def all_stay(self, jobs: Ints) -> bool:
-        """Keep what these jobs hold, before anything else is placed; False if an uplink is short.
+        """Keep what these jobs hold, before any other placement; return whether uplinks suffice.
 
-        Nodes have what their holds take: a round is refused otherwise.
+        Nodes have room for their holds: a round is refused otherwise.
         """
         nodes, holds = self._problem.nodes, self._problem.holds
         continuing = np.zeros(self._problem.jobs.count, dtype=bool)
@@ -109,7 +111,7 @@ class Places:
         return True
 
     def stays(self, job: int) -> bool:
-        """Keep what a running job holds, if that is still free."""
+        """Keep what a running job holds if it is still free; return whether it was."""
         demand, holds = self._problem.holds.demand, self._problem.holds
         for row in self._holds_of(job):
             node = self._hold_node[row]
@@ -139,7 +141,7 @@ class Places:
             self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
 
     def gpus_of(self, job: int, option: int) -> list[int]:
-        """GPUs of open nodes that an option holds, by class."""
+        """Return the GPUs on open nodes that an option holds, by class."""
         found = [0] * len(self.spare)
         if option >= self._problem.candidates.count:
             for row in self._holds_of(job):
@@ -151,16 +153,16 @@ class Places:
         return found
 
     def parts(self, candidate: int) -> list[int]:
-        """GPUs of each part, largest first."""
+        """Return the GPUs of each part, largest first."""
         return list(self._problem.candidates.parts(candidate))
 
     def classes(self, candidate: int) -> list[int]:
-        """Class of each part."""
+        """Return the class of each part."""
         found: list[int] = self._problem.candidates.classes_of(candidate).tolist()
         return found
 
     def starts(self, candidate: int) -> tuple[int, ...] | None:
-        """Nodes for the parts of a candidate, taken; None if none were found."""
+        """Take nodes for the parts of a candidate and return them; None if none were found."""
         rows, row = self._rows, int(self._row[candidate])
         scope = int(rows.scope[row])
         parts, classes = self.parts(candidate), self.classes(candidate)
@@ -176,7 +178,7 @@ class Places:
         return None
 
     def anywhere(self, candidates: Ints) -> Bools:
-        """Whether candidates are one part that any node of its class with GPUs will do for."""
+        """Return whether candidates are one part that needs only GPUs of any node of its class."""
         rows = self._rows
         plain = (rows.scope == Scope.NODE) & (rows.node_set == 0)
         for t, scarce in enumerate(self._scarce):
@@ -184,7 +186,7 @@ class Places:
         return np.asarray(plain[self._row[candidates]])
 
     def starts_anywhere(self, t: int, part: int) -> int:
-        """Tightest node of a class with room for a part, taken; -1 if there is none."""
+        """Take the tightest node of a class with room for a part; -1 if there is none."""
         buckets, free = self._buckets[t], self.free
         for size in range(part, len(buckets[0])):
             for by_size in buckets:
@@ -214,7 +216,7 @@ class Places:
             self._uplink[self._leaf[node]] -= sign * table.sends(candidate, part)
 
     def _need(self, candidate: int, part: int, node_class: int) -> list[tuple[int, float]]:
-        """What a part takes of what nodes of its class may run out of, by resource."""
+        """Return what a part takes of each side resource that its class may run out of."""
         short = self._scarce[node_class]
         if not short:
             return []
@@ -228,7 +230,7 @@ class Places:
     def _hosts(
         self, classes: set[int], scope: int, gpus: int
     ) -> Iterator[tuple[Sequence[int], set[int] | None]]:
-        """Groups of buckets to look in, one possible place after the other, fullest first."""
+        """Yield the places that may hold a candidate, fullest first, as groups of buckets."""
         every = range(self._groups)
         if scope in (Scope.NODE, Scope.POD):
             yield every, None
@@ -255,13 +257,13 @@ class Places:
         groups: Sequence[int],
         inside: set[int] | None,
     ) -> list[int] | None:
-        """Tightest node for one part after the other; the candidate's own needs in mind."""
+        """Return the tightest node for each part in turn, counting the candidate's own parts."""
         rows, row, nodes = self._rows, int(self._row[candidate]), self._problem.nodes
         pinned = int(rows.node_set[row])
         allowed = nodes.sets[pinned] if pinned else None
         crosses = int(rows.scope[row]) == Scope.POD
         share = rows.sends(row, 1)
-        # A strict gang must not lie in one place of the tighter sort.
+        # A strict gang must not lie in one place of the tighter scope.
         tighter = nodes.leaf if crosses else nodes.domain
         strict, loose = bool(rows.strict[row]), bool(rows.loose[row])
         uplink: dict[int, float] = {}
@@ -273,7 +275,7 @@ class Places:
             for node in self._candidates(t, part, groups, need):
                 if inside is not None and node not in inside:
                     continue
-                # Parts that are chosen already are not taken yet; only loose ones share a node.
+                # Nodes chosen so far are not taken yet; only loose parts share a node.
                 again = chosen.count(node)
                 if again and not (loose and self.free[node] >= (again + 1) * part):
                     continue
@@ -300,7 +302,10 @@ class Places:
     def _candidates(
         self, t: int, part: int, groups: Sequence[int], need: Sequence[tuple[int, float]] = ()
     ) -> Iterator[int]:
-        """Nodes of a class with room for a part, tightest first; few that lack what it needs."""
+        """Yield nodes of a class with GPUs for a part, tightest first.
+
+        In large buckets, only those with enough side resources.
+        """
         buckets, free = self._buckets[t], self.free
         for size in range(part, len(buckets[0])):
             for group in groups:
@@ -317,10 +322,11 @@ class Places:
     def _with_enough(
         self, bucket: list[int], size: int, need: Sequence[tuple[int, float]]
     ) -> Iterator[int]:
-        """Nodes of a bucket that have what a part needs, from its top on.
+        """Yield the nodes of a bucket with enough side resources for a part.
 
-        Stretch by stretch, each four times the one before: mostly the first nodes will do, and
-        buckets of large clusters have tens of thousands.
+        Later nodes of a bucket are compared in stretches, each several times as long as the one
+        before: mostly the first nodes suffice, and buckets of large clusters have tens of
+        thousands.
         """
         above, stretch = len(bucket), self._many
         while above:
@@ -332,10 +338,10 @@ class Places:
             above, stretch = below, self._widens * stretch
 
     def most_side(self, full: bool) -> Floats | None:
-        """Most that a node of each class with a GPU free has of each side resource, (T, R - 1).
+        """Return the most side resources of a node with a free GPU, per class, (T, R - 1).
 
-        None where no class runs out of any. Nodes without a free GPU count if ``full``: whoever
-        moves frees its own there.
+        None if no class runs out of any. With ``full``, nodes without a free GPU count as well: a
+        job that moves frees its own GPUs there.
         """
         if not any(self._scarce):
             return None
@@ -348,7 +354,7 @@ class Places:
         return found
 
     def most_free(self) -> Ints:
-        """Largest number of free GPUs on an open node of each class, shape (T,)."""
+        """Return the largest number of free GPUs on an open node of each class, shape (T,)."""
         nodes = self._problem.nodes
         most = np.zeros(nodes.classes, dtype=np.int64)
         free = np.asarray(self.free, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A choice within the rows becomes a decision: nodes, next best options, and what is left over."""
+"""From a choice within the rows to a decision: nodes, next best options, leftover GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from formulations.tolerances import FEASIBILITY, SAME_VALUE, SMALLEST
 def decided_by_prices(
     problem: RoundProblem, rounding: Rounding, params: PlacingParams = PLACING
 ) -> Selection:
-    """A decision from prices: rounded, repaired, placed; `formulations.round.check` judges it."""
+    """Return a decision by prices: rounded, repaired and placed, but not yet checked."""
     return Placing(problem, rounding, params).placed(rounding.repaired(rounding.rounded()))
 
 
@@ -30,9 +30,11 @@ class Placing:
     Parameters
     ----------
     problem
-        The round, without pairs.
+        A round without pairs.
     rounding
         Its options and limits at prices.
+    params
+        Limits on tries.
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class Placing:
         self.option: Ints = np.full(problem.jobs.count, -1, dtype=np.int64)
         self._nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
         shared = self._relaxation.shared
-        # Nodes see to what they have by themselves; rules are counted as options come and go.
+        # Nodes limit their own resources; the use of rules is counted as options change.
         self._rows = np.asarray([word == "rule" for word, _, _ in shared.label], dtype=bool)
         self._counted = bool(self._rows.any())
         self._room: Floats = np.where(self._rows, rounding.limit, np.inf)
         self._use = shared.use.T.tocsr() if self._counted else None
         self._first = np.searchsorted(problem.candidates.job, np.arange(problem.jobs.count + 1))
         self._stay = problem.options.stay
-        # Candidates are of a few hundred configurations: parts are looked up of these.
+        # A million candidates have a few hundred configurations: parts are looked up by these.
         self._kinds, self._row = problem.candidates.templates
         start = self._kinds.part_start
         self._first_part, self._last_part, self._parts = start[:-1], start[1:] - 1, np.diff(start)
@@ -65,7 +67,7 @@ class Placing:
         self._pure = options.of_one_class
 
     def placed(self, choice: Ints) -> Selection:
-        """The decision that comes of a choice of options, shape (J,)."""
+        """Return the decision for a choice of options, shape (J,)."""
         stays = np.flatnonzero(choice >= self._count)
         late: list[int] = []
         if not self._all_stay(stays, choice):
@@ -82,9 +84,9 @@ class Placing:
         return self.selection()
 
     def _start(self, jobs: Ints, choice: Ints) -> None:
-        """Put what starts, one job after the other."""
+        """Place the starts, one job after the other."""
         options = choice[jobs]
-        # Most starts are a part that any node will do for: of these only GPUs are looked at.
+        # Most starts are one part that fits any node of its class: only GPUs need a look.
         quick = self._places.anywhere(options) & (not self._counted)
         parts = np.where(quick, self._largest[self._row[options]], 0)
         columns = (jobs, options, self._class[options], parts)
@@ -102,7 +104,7 @@ class Placing:
             self._next_best(job, option)
 
     def _all_stay(self, jobs: Ints, choice: Ints) -> bool:
-        """Put all that go on at once, if rows have room for them together."""
+        """Keep all stays at once; return False, with no change, if rows or uplinks lack room."""
         continuing = np.full(choice.size, -1, dtype=np.int64)
         continuing[jobs] = choice[jobs]
         room = self._room
@@ -114,11 +116,11 @@ class Placing:
         return True
 
     def selection(self) -> Selection:
-        """The decision as it stands."""
+        """Return the current decision."""
         return Selection(self.option.copy(), tuple(self._nodes))
 
     def _in_order(self, jobs: Ints, options: Ints) -> Ints:
-        """Jobs confined to some nodes first, then by their largest part and number of parts."""
+        """Return the jobs in placing order: confined ones first, then by part size and count."""
         rows, row = self._kinds, self._row[options]
         parts = self._parts[row]
         free = rows.node_set[row] == 0
@@ -133,7 +135,7 @@ class Placing:
         return change
 
     def _put(self, job: int, option: int) -> bool:
-        """Give a job that has nothing an option, if rows and nodes have room for it."""
+        """Give an idle job an option; return False if rows or nodes lack room."""
         if self._counted:
             change = self._row_change(option, 1.0)
             grows = change > 0
@@ -155,7 +157,7 @@ class Placing:
         return True
 
     def _drop(self, job: int) -> int:
-        """Take a job's option away; what it was."""
+        """Take a job's option away and return it."""
         option = int(self.option[job])
         if option < 0:
             return option
@@ -187,7 +189,7 @@ class Placing:
                 return
 
     def _use_what_is_left(self) -> bool:
-        """Moves that raise the value, least reduced loss per GPU taken first; if there were any."""
+        """Make moves that raise the value; return whether there were any."""
         value, reduced = self._relaxation.value, self._rounding.reduced
         most = self._places.most_free()
         if not most.any():
@@ -203,7 +205,7 @@ class Placing:
         moved = False
         option, owner = option[order], owner[order]
         had, there, pure = self.option[owner], self._class[option], self._pure
-        # As `_may_fit` says of jobs that have what they had; of several classes it is asked.
+        # `_may_fit` for jobs that still have their option; options of several classes ask it.
         plain = pure[option] & (pure[had] | (had < 0))
         here = (had >= 0) & (self._class[had] == there)
         needs = self._gpus[option] - np.where(here, self._gpus[had], 0.0)
@@ -213,7 +215,7 @@ class Placing:
             *(column.tolist() for column in columns), strict=True
         ):
             now_has = int(self.option[job])
-            # A job that moved in this pass is worth more than when the pass began.
+            # A job that moved in this pass has a higher value than when the pass began.
             if need > spare[t] if now_has == before else worth <= float(value[now_has]):
                 continue
             if (now_has != before or need == -np.inf) and not self._may_fit(job, to):
@@ -223,7 +225,7 @@ class Placing:
             if self._put(job, to):
                 moved = True
             elif now_has >= 0 and not self._back(job, now_has, nodes):
-                raise AssertionError("what was given back is free")
+                raise AssertionError("nodes that were just given back must be free")
         return moved
 
     def _first_moves(
@@ -234,7 +236,7 @@ class Placing:
         first = moves
         nodes = self._rooms(most) if self._count > self._params.sifted else None
         while True:
-            # Of a hundred thousand moves, those behind are neither sorted nor looked at.
+            # Of a hundred thousand moves, only the first by loss are sorted.
             near = np.arange(size, dtype=np.int64)
             if first < size:
                 near = np.flatnonzero(loss <= np.partition(loss, first)[first])
@@ -249,7 +251,7 @@ class Placing:
             first *= self._params.widens
 
     def _better(self, least: Floats) -> Iterator[Ints]:
-        """Starts worth more than so much to their jobs, on GPUs that there are, some at a time."""
+        """Yield starts worth more than ``least`` to their jobs that the free GPUs allow."""
         value, sizes = self._relaxation.value, self._relaxation.sizes
         jobs, others = self._problem.candidates.job, self._others
         spare = np.asarray(self._places.spare, dtype=np.float64)
@@ -259,9 +261,9 @@ class Placing:
             for option in sizes.better(least, own, spare):
                 near[jobs[option]] = True
                 yield option
-            # Where the best start of a kind is not worth it, or has no room, no other of it is.
+            # Where the best start of a kind does not qualify, no other start of that kind does.
             others = others[of_rows(self._other, np.flatnonzero(near))[0]]
-        # Stretch by stretch, so that what is looked up of each stays near the processor.
+        # Stretch by stretch, so that look-ups stay in the processor's cache.
         for stretch in stretches(others.size):
             option = others[stretch]
             option = option[value[option] > least[jobs[option]]]
@@ -280,15 +282,15 @@ class Placing:
 
     @cached_property
     def _other(self) -> Ints:
-        """Where those of each job begin, shape (J + 1,)."""
+        """Start of each job's rows in `_others`, shape (J + 1,)."""
         return np.searchsorted(self._others, self._first)
 
     def _rooms(self, most: Ints) -> tuple[Ints, Ints, Ints]:
-        """Nodes that jobs may find: what is free there, and what they have themselves.
+        """Return what limits a move by nodes: room and nodes per job, and free nodes per size.
 
-        The most GPUs on a node that each job may have of each class, and how many nodes it has
-        already, both of shape (J T,); and how many nodes of each class have at least so many GPUs
-        free, shape (T, GPUs + 1).
+        The most GPUs on one node that each job may have of each class and the number of nodes it
+        has already, both of shape (J T,); and the number of nodes of each class with at least that
+        many GPUs free, shape (T, GPUs + 1).
         """
         nodes, (jobs, on, gpus) = self._problem.nodes, self._occupied()
         free = np.asarray(self._places.free, dtype=np.int64)
@@ -302,10 +304,10 @@ class Placing:
         return largest, own, count[:, ::-1].cumsum(axis=1)[:, ::-1]
 
     def _node_fits(self, option: Ints, owner: Ints, nodes: tuple[Ints, Ints, Ints]) -> Bools:
-        """Whether there are nodes with so many GPUs free for starts of one class, shape (M,).
+        """Return whether starts of one class may find nodes by GPUs alone, shape (M,).
 
-        With what their jobs have now, wherever that is. In large rounds more may be tried than
-        are, and those that find no room stand in the way of others.
+        The GPUs that a job holds now count as free. Large rounds have more moves than are tried,
+        and moves without nodes would use up the limit.
         """
         largest, own, free = nodes
         row, there = self._row[option], self._class[option]
@@ -316,7 +318,7 @@ class Placing:
         return np.asarray(fits | ~self._pure[option])
 
     def _occupied(self) -> tuple[Ints, Ints, Ints]:
-        """Of each node that a job has GPUs of: the job, the node, and how many these are."""
+        """Return job, node and GPUs of every node that a job occupies."""
         holds = self._problem.holds
         rows = np.flatnonzero(self.option[holds.job] >= self._count)
         started = np.flatnonzero((self.option >= 0) & (self.option < self._count))
@@ -329,10 +331,10 @@ class Placing:
         )
 
     def _side_fits(self, option: Ints, owner: Ints) -> Bools:
-        """Whether some node may have the side resources of a start's largest part, shape (M,).
+        """Return whether some node may have the side resources of a start, shape (M,).
 
-        With all that its job has now, wherever that is: where threads or memory have run out, most
-        starts are found impossible without looking at a node.
+        What its job holds now counts as free. Where threads or memory have run out, this refuses
+        most starts without a look at any node.
         """
         fits = np.ones(option.size, dtype=bool)
         most, ever = self._places.most_side(full=False), self._places.most_side(full=True)
@@ -341,7 +343,7 @@ class Placing:
         runs = self.option[owner] >= 0
         demand = self._kinds.demands(self._first_part)[:, 1:]
         label = self._relaxation.shared.label
-        # Nodes have plenty of the others.
+        # Other side resources cannot run out.
         for r in np.flatnonzero(~np.isposinf(most).all(axis=0)).tolist():
             rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]
             use = np.zeros(self.option.size)
@@ -356,7 +358,7 @@ class Placing:
         return fits
 
     def _may_fit(self, job: int, option: int) -> bool:
-        """Whether a class has as many GPUs free as an option takes, the job's own included."""
+        """Return whether classes have the GPUs of an option free, the job's own included."""
         before, places = int(self.option[job]), self._places
         if self._pure[option] and (before < 0 or self._pure[before]):
             t = self._class[option]
@@ -364,7 +366,7 @@ class Placing:
             mine = self._gpus[before] if here else 0.0
             return bool(self._gpus[option] <= places.spare[t] + mine)
         own, need = places.gpus_of(job, before), places.gpus_of(job, option)
-        # Only the classes that it needs: what closed nodes hold may leave others below zero.
+        # Only the classes that it needs: holds on closed nodes may leave others below zero.
         return all(
             want <= spare + mine
             for want, spare, mine in zip(need, places.spare, own, strict=True)

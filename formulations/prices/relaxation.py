@@ -1,13 +1,13 @@
-r"""A round in which only sums count: options of jobs, and the rows that they share.
+r"""Relaxation of a round to sums: options of jobs and the rows that they share.
 
 The options are those of `formulations.round.options`. The rows
 
     lower[d] <= sum over chosen options o of use[d,o] + sum_a aux_use[d,a] aux[a] <= upper[d]
 
 hold in every feasible decision of the round: GPUs of each node class, side resources of each class
-that can run out, all uplinks together, and the operator's rules. Which node a part lies on is
-forgotten. For prices p of the rows (at least 0 for an upper limit, at most 0 for a lower one) the
-best that every job can do by itself bounds what all of them can do together (Everett 1963).
+that can run out, all uplinks together, and the operator's rules. The node of a part is ignored. For
+prices p of the rows (at least 0 for an upper limit, at most 0 for a lower one) the best reduced
+values of all jobs, each by itself, bound the value of all together (Everett 1963).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from formulations.tolerances import FEASIBILITY
 
 @of_tables
 def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Options that their jobs may take, shape (O,), and jobs that may have nothing, shape (J,).
+    """Return which options are possible, (O,), and which jobs may be idle, (J,).
 
-    A rule's row that concerns one job alone is a statement about its options, because it takes one
-    at most: those that break the row by themselves are out. A row concerns every job that is in all
-    options that stand in it.
+    A rule's row about one job alone is a statement about its options, because the job takes at most
+    one: options that break the row by themselves are impossible. A row concerns every job that is a
+    member of all options in it.
     """
     jobs, members = problem.jobs.count, problem.options.members
     rules, fine = problem.rules, problem.options.possible.copy()
@@ -47,7 +47,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     row, where = key // fine.size, key % fine.size
     use = np.bincount(at.reshape(-1), rules.value[refers], minlength=key.size)
     keeps = (use >= rules.lower[row] - FEASIBILITY) & (use <= rules.upper[row] + FEASIBILITY)
-    # Of a row and an option that stands in it, each member of the option.
+    # Each member of an option that has an entry in a row.
     member, of = joined(members.option, where)
     concern, which, times = np.unique(
         row[of] * jobs + members.job[member], return_inverse=True, return_counts=True
@@ -58,7 +58,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     alone = (times == np.bincount(row, minlength=rules.count)[about]) & ~borrows[about]
     theirs = alone[which.reshape(-1)]
     fine[where[of[theirs & ~keeps[of]]]] = False
-    # Rows that ask for something rule out whatever of their job does not stand in them.
+    # A row with a lower limit rules out all options of its job without an entry in it.
     asks = (rules.lower > FEASIBILITY) | (rules.upper < -FEASIBILITY)
     asked = np.bincount(jobs_of[alone & asks[about]], minlength=jobs)
     kept = np.bincount(member[theirs & asks[row[of]] & keeps[of]], minlength=members.job.size)
@@ -75,15 +75,15 @@ class Evaluation:
     bound
         Upper bound on the value of every feasible decision; -inf if there is none.
     size
-        Sum of the absolute values of the terms that it is made of.
+        Sum of the absolute values of its terms.
     surplus
-        What each job earns at most, shape (J,).
+        Best reduced value of each job, shape (J,).
     choice
-        Option that earns it, -1 for nothing, shape (J,); one of several jobs is the choice of all
-        of them where none has a better one.
+        Option with that value, -1 for none, shape (J,); a shared option is the choice of all its
+        jobs if none of them has a better one.
     slope, usage
-        A subgradient there, and what the choice uses of each row, shapes (D,), where these hang on
-        more than the choice; None where they do not.
+        Subgradient, and use of each row by the choice, shapes (D,); None if the choice alone
+        determines them.
     """
 
     bound: float
@@ -101,9 +101,9 @@ class _Options:
     Parameters
     ----------
     option
-        Which, shape (O,).
+        Indices of the options, shape (O,).
     job, start, length
-        Jobs that have any, where their options begin and how many they are, shape (I,).
+        Jobs with options, first row and number of their options, shape (I,).
     """
 
     option: Ints
@@ -113,14 +113,14 @@ class _Options:
 
     @classmethod
     def of(cls, option: Ints, owner: Ints) -> _Options:
-        """Options in the order of the jobs that own them."""
+        """Return options that are sorted by the jobs that own them."""
         start = np.flatnonzero(np.diff(owner, prepend=-1))
         length = np.diff(np.append(start, owner.size))
         return cls(option, owner[start], start, length)
 
 
 def _gpus_open(problem: RoundProblem) -> Floats:
-    """GPUs of open nodes that each option holds, shape (O,)."""
+    """Return the GPUs on open nodes of each option, shape (O,)."""
     options, held = problem.options, problem.options.held
     closed = ~problem.nodes.open[held.node]
     if not closed.any():
@@ -136,14 +136,14 @@ class Relaxation:
     Parameters
     ----------
     problem, level
-        The round and what it is to maximise.
+        The round and its goal.
 
     Attributes
     ----------
     gpus_open
-        GPUs of open nodes that each option holds, shape (O,).
+        GPUs of each option on open nodes, shape (O,).
     sizes
-        Starts as a table; None where options are of several jobs or classes.
+        Starts as a dense table; None if some option has several jobs or classes.
     """
 
     def __init__(self, problem: RoundProblem, level: Level) -> None:
@@ -165,7 +165,7 @@ class Relaxation:
         self._plain = not mixed and not problem.returns.options
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
-        # Without rules, what options use is looked up of their configurations.
+        # Without rules, the use of an option is that of its configuration.
         self._by_kind = self._plain and not self.shared.others
         self.sizes: Sizes | None = None
         if self._plain:
@@ -173,7 +173,7 @@ class Relaxation:
 
     @cached_property
     def _all(self) -> tuple[_Options, Ints]:
-        """Options of one job, job by job, and the job of each."""
+        """Options of single jobs, job by job, and the job of each."""
         single: Ints = np.flatnonzero(self.fine & ~self._options.shared)
         order = single[np.argsort(self._options.job[single], kind="stable")]
         owner = self._options.job[order]
@@ -181,11 +181,11 @@ class Relaxation:
 
     @property
     def group(self) -> Ints | None:
-        """Jobs of one number do as they do at the same prices, -1 for alone, (J,); None: all."""
+        """Number of each job, equal if jobs choose together, -1 if alone, (J,); None: all alone."""
         return None
 
     def reduced(self, prices: Floats) -> Floats:
-        """Value of each option less its price, shape (O,)."""
+        """Return the reduced value (value less price) of each option, shape (O,)."""
         if not self._plain:
             return self.value - self.shared.paid(prices)
         paid, of_class = np.empty_like(self.value), prices[: self._classes]
@@ -196,12 +196,12 @@ class Relaxation:
         return np.subtract(self.value, paid, out=paid)
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
-        """The bound at prices of the rows, shape (D,).
+        """Return the bound at prices of the rows, shape (D,).
 
         Parameters
         ----------
         more
-            Further price of each option, shape (O,); inf where it is impossible.
+            Additional price of each option, shape (O,); inf if the option is impossible.
         """
         if more is None and self.sizes is not None and not prices[~self._is_gpu].any():
             surplus, choice = self.sizes.best(prices[: self._classes])
@@ -210,13 +210,13 @@ class Relaxation:
             surplus, choice = self._best_alone(every)
             self._raise_for_shared(every, surplus, choice)
         terms = np.concatenate([surplus, self._limits(prices)])
-        # A surplus is what an option is worth less what it pays: both have been rounded.
+        # A surplus is a value less a price, both of which were rounded.
         taken = choice[choice >= 0]
         size = float(np.abs(terms).sum() + 2 * np.abs(self.value[taken]).sum())
         return Evaluation(float(terms.sum()), size, surplus, choice)
 
     def _best_alone(self, every: Floats) -> tuple[Floats, Ints]:
-        """What each job earns at most by what an option earns, (O,), without others; which."""
+        """Return the best reduced value of each job alone, (J,), and its option."""
         options = self._all[0]
         reduced = every[options.option]
         surplus = np.where(self.idle, 0.0, -np.inf)
@@ -232,14 +232,14 @@ class Relaxation:
         return surplus, choice
 
     def _raise_for_shared(self, reduced: Floats, surplus: Floats, choice: Ints) -> None:
-        """Raise what jobs earn until no option of several earns more than they; in place."""
+        """Raise surpluses, in place, until no shared option exceeds the sum of its jobs'."""
         if not self._together.size:
             return
         surplus[self._job] = np.where(np.isneginf(surplus[self._job]), 0.0, surplus[self._job])
         above = reduced[self._together] > np.add.reduceat(surplus[self._job], self._first)
         members = np.split(self._job, self._first[1:])
         taken = np.zeros(self.jobs, dtype=bool)
-        # In the order of the table: what is gained by a better one hangs on ties of rounding.
+        # In the order of the table: a better order would depend on rounding of ties.
         for p in np.flatnonzero(above).tolist():
             jobs, option = members[p], self._together[p]
             excess = float(reduced[option] - surplus[jobs].sum())
@@ -250,7 +250,7 @@ class Relaxation:
                     choice[jobs] = option
 
     def _limits(self, prices: Floats) -> Floats:
-        """What the prices pay for the limits of rows and auxiliary columns, term by term."""
+        """Return the price of the limits of rows and auxiliary columns, term by term."""
         shared = self.shared
         bounded = np.where(prices > 0, shared.upper, shared.lower)
         rows = prices * np.where(prices == 0, 0.0, bounded)
@@ -259,16 +259,16 @@ class Relaxation:
         return np.concatenate([rows, aux])
 
     def slope(self, prices: Floats, usage: Floats) -> Floats:
-        """A subgradient of the bound at prices, by what the choice there uses, shapes (D,)."""
+        """Return a subgradient of the bound at prices, shape (D,), from the choice's usage."""
         return slope_of(self.shared, prices, usage)
 
     def options_by_job(self) -> tuple[Ints, Ints]:
-        """Possible options of one job, job by job, and the job of each."""
+        """Return the possible options of single jobs, job by job, and the job of each."""
         options, owner = self._all
         return options.option, owner
 
     def options_of(self, jobs: Bools) -> tuple[Ints, Ints]:
-        """The same of some jobs, shape (J,)."""
+        """Return the possible options of the marked jobs, shape (J,), and the job of each."""
         if not self._plain:
             option, owner = self.options_by_job()
             near = np.flatnonzero(jobs[owner])
@@ -282,9 +282,9 @@ class Relaxation:
         return own, options.job[own]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
-        """Reduced value that each job's option has before its next best, shape (J,).
+        """Return the lead of each job's option over its next best, in reduced value, (J,).
 
-        Negative where another one has more; inf where there is no other.
+        Negative if another option has more; inf if there is no other.
         """
         has = option >= 0
         now = at_choice(reduced, option)
@@ -298,7 +298,7 @@ class Relaxation:
         return np.where(np.isneginf(others), np.inf, now - others)
 
     def options_use(self, row: int, options: Ints) -> Floats:
-        """What each of some options uses of a row, nothing that of -1, shape (options,)."""
+        """Return the use of one row by each of some options, 0 for -1, shape (options,)."""
         there, found = options >= 0, np.zeros(options.size)
         picked = options if there.all() else options[there]
         if self._plain and row < self._classes:
@@ -313,7 +313,7 @@ class Relaxation:
         return found
 
     def usage(self, choice: Ints) -> Floats:
-        """What a choice uses of each row, shape (D,); an option of several jobs counts once."""
+        """Return the use of each row by a choice, shape (D,); a shared option counts once."""
         picked = choice[choice >= 0]
         if self._by_kind:
             return self.shared.held.used(picked)
@@ -323,7 +323,7 @@ class Relaxation:
 
 
 def slope_of(shared: Shared, prices: Floats, usage: Floats) -> Floats:
-    """What the limits of rows at prices leave, with the auxiliary columns that these make, (D,)."""
+    """Return the limits less usage, auxiliary columns at their better end included, (D,)."""
     limit = np.where(np.isfinite(shared.upper), shared.upper, shared.lower)
     used = usage
     if shared.aux_upper.size:

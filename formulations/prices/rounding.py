@@ -1,11 +1,11 @@
-r"""From prices to a choice: the master assigns cuts to jobs, what exceeds a limit is repaired.
+r"""From prices to a choice: a master program mixes the cuts, and excess over limits is repaired.
 
-Every cut of the search is a choice of every job. A linear program takes the convex combination of
-cuts that is worth most within the limits (Dantzig, Wolfe 1960); at most one more cut than there are
-rows is in it. Each job then follows one of these cuts, in the shares of the combination: jobs stand
-in the order of what they use, and take their cuts by a golden-ratio sequence, so that every stretch
-of that order has them in nearly the right shares. What is still too much is given up where that
-loses least per unit released.
+Every cut of the search is a choice of every job. A linear program finds the convex combination of
+cuts with the largest value within the limits (Dantzig, Wolfe 1960); it has at most one cut more
+than rows. Each job then follows one of these cuts, in the shares of the combination: jobs are
+sorted by their use and take their cuts by a golden-ratio sequence, so every stretch of that order
+has nearly the right shares. The remaining excess is released where that loses the least value per
+unit.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ class Rounding:
     relaxation, chosen
         The rows and options, and the prices with their cuts.
     lp
-        Solves the master.
+        Solver of the master program.
+    params
+        Limits and weights.
 
     Attributes
     ----------
     reduced
-        Value of each option less its price, shape (O,).
+        Reduced value (value less price) of each option, shape (O,).
     limit
-        What is left of each row's upper limit for the options, once the auxiliary columns have
-        taken what the master gives them, shape (D,).
+        Upper limit of each row less the use of the auxiliary columns in the master's answer,
+        shape (D,).
     """
 
     def __init__(
@@ -54,13 +56,13 @@ class Rounding:
         self._slots = np.asarray([word == "slot" for word in words], dtype=bool)
         self._share, self._aux = self._master(lp)
         self.limit: Floats = relaxation.shared.upper - relaxation.shared.aux_use @ self._aux
-        # Nodes see to slots by themselves.
+        # Placing respects slots by itself.
         self.limit[self._slots] = np.inf
 
     def _master(self, lp: LinearProgram) -> tuple[Floats, Floats]:
-        """Share of each cut, and the auxiliary columns; the best cut alone where there is none."""
+        """Return the share of each cut and the auxiliary columns; the best cut alone on failure."""
         shared, cuts = self.relaxation.shared, self._chosen.cuts
-        # What few cuts offer in slots may not be what they ask for: what is short has a price.
+        # Few cuts may not offer the slots that they demand: missing slots are bought at a price.
         short = np.flatnonzero(self._slots)
         lacking = np.zeros((shared.count, short.size))
         lacking[short, np.arange(short.size)] = -1.0
@@ -98,11 +100,11 @@ class Rounding:
         return np.where(share > self._params.least_share, share, 0.0), taken
 
     def worth(self, choice: Ints) -> float:
-        """Value of a choice."""
+        """Return the value of a choice."""
         return float(self.relaxation.value[choice[choice >= 0]].sum())
 
     def rounded(self) -> Ints:
-        """Option of each job, -1 for nothing, shape (J,): the cuts in their shares."""
+        """Return the option of each job, -1 for none, shape (J,): the cuts in their shares."""
         active = np.flatnonzero(self._share)
         cuts = [self._chosen.cuts[at] for at in active.tolist()]
         options = np.asarray([cut.choice for cut in cuts])
@@ -110,6 +112,10 @@ class Rounding:
         differing = np.flatnonzero((options != options[0]).any(axis=0))
         if not differing.size:
             return choice
+        # Sort jobs so that neighbours use about the same of every row under every cut. The key of
+        # a cut adds up the uses of rows; weights far above any number of GPUs keep row d from
+        # cancelling against row 0, and the factor d + 1 tells rows apart. Any order is valid: it
+        # decides how close the shares come to the limits, which `repaired` restores.
         keys = []
         for own in options[:, differing]:
             use = self.relaxation.options_use(0, own)
@@ -122,7 +128,7 @@ class Rounding:
         turn = golden_turns(order.size)
         group = self.relaxation.group
         if group is not None:
-            # Jobs on a node follow one cut together, in which the node has settled which run on.
+            # Jobs of a node follow one cut together: each cut has one subset of them that stays.
             grouped = np.flatnonzero(group[order] >= 0)
             _, first, of = np.unique(group[order[grouped]], return_index=True, return_inverse=True)
             turn[grouped] = turn[grouped[first]][of.reshape(-1)]
@@ -132,7 +138,12 @@ class Rounding:
         return choice
 
     def repaired(self, choice: Ints) -> Ints:
-        """The choice with less where a row is over its limit, by least loss per unit released."""
+        """Return the choice with the excess over limits released at the least loss per unit.
+
+        Ends after ``passes`` rounds over the rows. A job makes at most one move per row and round,
+        so a job that has to give up more in a row waits for the next round. Rows that only jobs
+        without smaller options use stay in excess: placing then drops jobs.
+        """
         choice = choice.copy()
         for _ in range(self._params.passes):
             over = self.relaxation.usage(choice) - self.limit
@@ -145,7 +156,17 @@ class Rounding:
         return choice
 
     def _repair(self, choice: Ints, row: int) -> None:
-        """Take jobs down to options that use less of a row and no more of any other; in place."""
+        """Move jobs, in place, to options that use less of a row and no more of any other.
+
+        Invariant: no other row with an upper limit rises, since an option that uses more of one is
+        not offered, and a job that quits uses nothing (where no entry of a rule is negative). So a
+        repaired row stays repaired.
+
+        The moves with the least loss per unit are made, one per job, until the excess is released
+        or no move is left. Example: 4 GPUs, and three jobs on 2 each. Going down to 1 GPU costs
+        job 0 a loss of 3 for 1 GPU, quitting costs job 1 a loss of 4 for 2 GPUs: 2 per GPU is
+        less, so job 1 quits and nothing else moves.
+        """
         relaxation = self.relaxation
         excess = float(relaxation.usage(choice)[row] - self.limit[row])
         if excess <= FEASIBILITY:
@@ -154,7 +175,7 @@ class Rounding:
         if relaxation.shared.label[row][0] == "rule":
             option, owner = relaxation.options_by_job()
         else:
-            # Of a million options: those of jobs that use something, for nothing is used below 0.
+            # Only jobs that use the row can release any of it: use is never negative but in rules.
             option, owner = relaxation.options_of(whole > FEASIBILITY)
         released = whole[owner] - relaxation.options_use(row, option)
         fewer = released > FEASIBILITY
@@ -171,7 +192,7 @@ class Rounding:
         to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])
         job_of = np.concatenate([owner[fewer], jobs[quits]])
         ratio = loss / gain
-        # Of a job the one that loses least comes first: no others need be sorted.
+        # Keep each job's move with the least loss per unit: only these have to be sorted.
         best = np.full(choice.size, np.inf)
         np.minimum.at(best, job_of, ratio)
         least = np.flatnonzero(ratio == best[job_of])

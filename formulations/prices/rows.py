@@ -1,4 +1,4 @@
-"""Rows that the options of a round share when it is forgotten which node a part lies on."""
+"""Rows that the options of a round share if the node of a part is ignored."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What options use of rows by what they hold: F rows, by configuration and not by option.
+    """Use of F rows by holdings, stored per configuration and not per option.
 
-    Rounds have a million candidates of a few hundred configurations.
+    A large round has a million candidates and a few hundred configurations.
 
     Parameters
     ----------
     of_kinds
-        What each configuration uses, and each option that is none of the candidates, shape (F, R).
+        Use by each kind: configurations, then options other than candidates, shape (F, kinds).
     which
-        Which of them each candidate is, shape (K,).
+        Kind of each candidate, shape (K,).
     others
-        Options that are none: each is a kind of its own, and these are the last.
+        Number of options other than candidates; each is a kind of its own, at the end.
     """
 
     of_kinds: Floats
@@ -41,24 +41,24 @@ class Held:
     others: int
 
     def _every(self) -> Ints:
-        """Kind of every option, shape (O,)."""
+        """Return the kind of every option, shape (O,)."""
         kinds = self.of_kinds.shape[1]
         return np.append(self.which, np.arange(kinds - self.others, kinds))
 
     def _kind(self, options: Ints) -> Ints:
-        """Kind of each of some options."""
+        """Return the kind of each of some options."""
         starts, count = options < self.which.size, self.of_kinds.shape[1]
         kind: Ints = options + (count - self.others - self.which.size)
         kind[starts] = self.which[options[starts]]
         return kind
 
     def used(self, options: Ints) -> Floats:
-        """What some options use together of every row, shape (F,)."""
+        """Return the sum of some options' use of every row, shape (F,)."""
         many = np.bincount(self._kind(options), minlength=self.of_kinds.shape[1])
         return np.asarray(self.of_kinds @ many)
 
     def use(self, rows: slice, options: Ints) -> Floats:
-        """What each of some options uses of some rows, shape (rows, options)."""
+        """Return the use of some rows by each of some options, shape (rows, options)."""
         kind, kinds = self._kind(options), self.of_kinds[rows]
         found = np.empty((kinds.shape[0], options.size))
         for own, use in zip(kinds, found, strict=True):
@@ -66,7 +66,7 @@ class Held:
         return found
 
     def priced(self, prices: Floats, options: Ints | None = None) -> Floats:
-        """What each of some options pays at prices of the rows; None: every one, shape (O,)."""
+        """Return the price that each option pays, of some options or of all if None, shape (O,)."""
         each = np.zeros(self.of_kinds.shape[1])
         # Row by row, as floating-point sums depend on their order.
         for price, use in zip(prices.tolist(), self.of_kinds, strict=True):
@@ -74,7 +74,7 @@ class Held:
         return each[self._every() if options is None else self._kind(options)]
 
     def highest(self, value: Floats) -> Floats:
-        """The most that options are worth in size per unit of each row, (F,), by value, (O,)."""
+        """Return the largest absolute value of an option per unit of each row, shape (F,)."""
         most = np.zeros(self.of_kinds.shape[1])
         for own in stretches(self.which.size):
             np.maximum.at(most, self.which[own], np.abs(value[own]))
@@ -84,7 +84,7 @@ class Held:
         return np.asarray(ratio.max(axis=1, initial=0.0))
 
     def matrix(self) -> sparse.csr_array:
-        """What every option uses of every row, shape (F, O)."""
+        """Return the use of every row by every option, shape (F, O)."""
         from scipy import sparse
 
         of_kinds = sparse.csr_array(self.of_kinds.T)
@@ -98,21 +98,22 @@ class Shared:
     Parameters
     ----------
     label
-        Of each row ``("gpu", t, 0)``, ``("side", t, r)``, ``("uplink", 0, 0)`` or
+        Label of each row: ``("gpu", t, 0)``, ``("side", t, r)``, ``("uplink", 0, 0)`` or
         ``("rule", q, 0)``, shape (D,).
     lower, upper
-        Shape (D,).
+        Limits of the rows, shape (D,).
     held
-        The first rows.
+        Use of the first rows.
     others
-        Those behind them, shapes (.., O).
+        Use of the rows after these, shapes (.., O).
     aux_use, aux_upper
-        Auxiliary columns of the operator's rules, shapes (D, U) and (U,).
+        Use of rows by auxiliary columns of the operator's rules, shape (D, U), and their limits,
+        shape (U,).
 
     Attributes
     ----------
     use
-        All of them, shape (D, O); made when it is first asked for.
+        Use of all rows, shape (D, O); built on first access.
     """
 
     label: tuple[tuple[str, int, int], ...]
@@ -125,15 +126,15 @@ class Shared:
 
     @cached_property
     def use(self) -> sparse.csr_array:
-        """See the attribute."""
-        # scipy takes a tenth of a second to import, and rounds without prices do without it.
+        """Matrix of all rows, shape (D, O), built on first access."""
+        # The import of scipy takes 0.1 s, and rounds without prices do not need it.
         from scipy import sparse
 
         held = self.held.matrix()
         return sparse.csr_array(sparse.vstack([held, *self.others])) if self.others else held
 
     def paid(self, prices: Floats, options: Ints | None = None) -> Floats:
-        """What each of some options pays at prices of the rows; None: every one, shape (O,)."""
+        """Return the price that each option pays, of some options or of all if None, shape (O,)."""
         if not self.others:
             return self.held.priced(prices, options)
         paid = np.asarray(self.use.T @ prices)
@@ -146,23 +147,23 @@ class Shared:
 
     @property
     def network(self) -> Bools:
-        """Rows of the network shares of a class, shape (D,)."""
+        """Whether a row is the network share of a class, shape (D,)."""
         return np.asarray([label[0] == "side" and label[2] == UPLINK + 1 for label in self.label])
 
     @property
     def short(self) -> Bools:
-        """Rows of other side resources of a class, shape (D,): nodes may run out of those."""
+        """Whether a row is another side resource of a class, shape (D,)."""
         sides = [label[0] == "side" for label in self.label]
         return np.asarray(sides, dtype=bool) & ~self.network
 
 
 def held_on_open(problem: RoundProblem) -> Bools:
-    """Holds on open nodes, shape (H,): on closed ones there is nothing to compete for."""
+    """Return whether a hold is on an open node, shape (H,): on closed ones nothing competes."""
     return np.asarray(problem.nodes.open[problem.holds.node])
 
 
 def shared_rows(problem: RoundProblem) -> Shared:
-    """The rows of a round, GPUs of the classes first."""
+    """Return the rows of a round, GPUs of the classes first."""
     table, nodes, held = problem.options.starts, problem.nodes, problem.options.held
     size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes)
     held_class = np.where(nodes.open[held.node], nodes.node_class[held.node], -1)
@@ -174,7 +175,7 @@ def shared_rows(problem: RoundProblem) -> Shared:
     others = problem.options.count - first
 
     def add(starts: Floats, holds: Floats) -> None:
-        """A row: what configurations use of it, and what every hold does."""
+        """Add a row from its use by each configuration and each hold."""
         kept = np.bincount(held.option - first, holds, others).astype(np.float64)
         kept[: which.size - first] += starts[which[first:]]
         of_kinds.append(np.append(starts, kept))
@@ -227,7 +228,7 @@ def _with_rules(
 
 
 def _most_aux(shared: Shared) -> Floats:
-    """Limits of the auxiliary columns, with those that rows without negative entries imply."""
+    """Return limits of auxiliary columns, tightened by rows without negative entries."""
     most, aux_use, upper, use = shared.aux_upper.copy(), shared.aux_use, shared.upper, shared.use
     for row in np.flatnonzero(aux_use.any(axis=1) & np.isfinite(upper)).tolist():
         own = use.data[use.indptr[row] : use.indptr[row + 1]]

@@ -1,9 +1,9 @@
-"""What jobs may do by what it pays for, as a dense table: jobs beside kinds of starts.
+"""Dense table of the best start per job and kind of start, for evaluations in one pass.
 
-Where nothing but GPUs has a price, of a job's starts on as many GPUs of a class only the one that
-is worth most is ever its best; where slots have one, of those with the same parts. Large rounds
-have few kinds, so that a table of kinds by jobs is small, and the best of every job is found in a
-pass over its rows.
+If only GPUs have a price, then of a job's starts on equally many GPUs of a class only the one with
+the largest value can be its best; if slots have prices, of those with the same parts. Large rounds
+have few such kinds, so a table of kinds by jobs is small, and one pass over its rows finds the best
+start of every job.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from formulations.round.tables import RoundProblem
 
 
 class Sizes:
-    """Starts by kind, class and GPUs unless said otherwise, and stays.
+    """Best starts by kind (class and GPUs unless given), and stays.
 
     Parameters
     ----------
     problem
         A round without shared options and without options on nodes of several classes.
     value
-        Of each option, shape (O,).
+        Value of each option, shape (O,).
     fine
         Whether an option may be chosen, shape (O,).
     idle
-        Jobs that may have nothing, shape (J,).
+        Whether a job may have nothing, shape (J,).
     gpus
-        GPUs of open nodes that each option holds, shape (O,).
+        GPUs of each option on open nodes, shape (O,).
     kind
-        Of each start, shape (K,): those of a kind pay the same.
+        Kind of each start, shape (K,): starts of one kind pay the same; None for class and GPUs.
+    params
+        Limits of finding identical columns.
 
     Attributes
     ----------
     kind
-        Those that there are, ascending, shape (S,).
+        Kinds that occur, ascending, shape (S,).
     worth, option
-        The best start of each kind and job, -inf and -1 where there is none, shape (S, J).
+        Value and index of the best start of each kind and job, -inf and -1 if none, shape (S, J).
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Sizes:
     ) -> None:
         table, options = problem.candidates, problem.options
         jobs, count = problem.jobs.count, table.count
-        # Of every configuration a number by its class and GPUs, and from it that of a candidate.
+        # Number configurations by class and GPUs; a candidate has its configuration's number.
         rows, row_of = table.templates
         which = row_of
         width = int(rows.gpus.max(initial=0)) + 1
@@ -69,13 +71,13 @@ class Sizes:
         place = np.zeros(int(by_size.max(initial=0)) + 1, dtype=np.int64)
         place[known] = np.arange(known.size) * jobs
         row = place[by_size]
-        # The last row says which jobs may have nothing: jobs that are alike are so in all rows.
+        # The last row marks jobs that may idle: identical jobs agree in all rows.
         by_kind = np.full((known.size + 1, jobs), -np.inf)
         by_kind[-1] = idle
         worth = by_kind.reshape(-1)
         option = np.full(known.size * jobs, -1, dtype=np.int32)
-        # Stretch by stretch, as columns of a million candidates are slow to make; the last one
-        # first, so that of starts worth the same the first is left.
+        # Stretch by stretch, because columns of a million candidates are slow to make; the last
+        # stretch first, so that the first of equal starts is kept.
         every = [*stretches(count if known.size else 0)][::-1]
         for own in every:
             key = row[which[own]] + table.job[own]
@@ -95,17 +97,17 @@ class Sizes:
         self._stay_class, self._stay_gpus = options.node_class[stays], gpus[stays]
 
     def better(self, least: Floats, room: Floats, spare: Floats) -> Iterator[Ints]:
-        """Of the best starts those worth more than so much to their jobs, (J,), kind by kind.
+        """Yield, kind by kind, the best starts worth more than ``least`` to their jobs.
 
-        On as many GPUs at most as their jobs have room for, (J,), beside what is spare of their
-        class, (T,).
+        Only those with at most the GPUs that the job's ``room``, (J,), and the ``spare`` of the
+        class, (T,), add up to.
         """
         kinds = zip(self.worth, self.option, self._node_class, self._gpus, strict=True)
         for worth, option, t, gpus in kinds:
             yield option[(worth > least) & (room >= gpus - spare[t])].astype(np.int64)
 
     def best(self, price: Floats) -> tuple[Floats, Ints]:
-        """What each job earns at most at prices of the GPUs of each class, and its option."""
+        """Return each job's best reduced value and option at prices of GPUs per class."""
         surplus, choice = self.of_starts(price[self._node_class] * self._gpus)
         stays = self._stay_worth - price[self._stay_class] * self._stay_gpus
         continuing = stays > surplus[self._stay]
@@ -114,10 +116,10 @@ class Sizes:
         return surplus, choice
 
     def of_starts(self, paid: Floats) -> tuple[Floats, Ints]:
-        """What each job earns at most where starts of each kind pay this much, and its option."""
+        """Return each job's best reduced value and start if starts of each kind pay ``paid``."""
         *table, idle = self._distinct
         surplus = np.where(idle > 0.0, 0.0, -np.inf)
-        # One behind the kind of each, 0 for none: kinds ascend, so the last better one is left.
+        # Kind + 1 of each job's best start, 0 for none: kinds ascend, so the last better one wins.
         number = np.result_type(np.int16, np.min_scalar_type(paid.size + 1))
         row, mine = np.zeros((2, surplus.size), dtype=number)
         earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)

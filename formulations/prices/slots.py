@@ -1,21 +1,21 @@
-r"""Slots as rows of the relaxation: what nodes can be cut into, so that shapes have their price.
+r"""Relaxation with rows of slots: how nodes can be cut, so that shapes have a price.
 
-A part that starts takes a slot of its kind; a node that some of its jobs leave offers the slots of
-one of its patterns p (Gilmore, Gomory 1961). At prices pi of slots every node by itself takes
+A part that starts takes a slot of its kind; a node offers the slots of one pattern p of what its
+remaining jobs leave free (Gilmore, Gomory 1961). At prices pi of slots each node takes by itself
 
     W[n] = max over subsets S of the jobs on it of  V(free after S) + sum_{j in S} sigma[j,n]
     V(e) = max over patterns p of the free state e of  a[p] pi
 
-and the only rows that are left to price are those of slots: parts of kind g that start are no more
-than the slots of kind g that nodes offer. What a job pays to go on needs no search: on one node the
-bound is least where it pays all that going on is worth above its best start,
+and the only other priced rows are those of slots: at most as many parts of kind g start as nodes
+offer slots of kind g. The payment sigma of a stay needs no search: for a job on one node the bound
+is least if it pays the whole value of the stay above its best start,
 
     sigma[j] = max(0, stay value[j] - A[j]),    A[j] = the most that j earns by a start, or idle
 
-since its node then decides with all of that at stake whether it goes on. A gang pays a share of it
-on each node, by its GPUs there at first, and then more where it would be let go and less where it
-is kept, until its nodes agree (`SlotRelaxation.share_out`). Whatever is paid proves a bound for
-every decision of the round (`formulations.prices.bound`).
+because its node then weighs all of that when it decides whether the job stays. A gang pays a share
+of it on each node, at first in proportion to its GPUs there, then more on nodes that would let it
+go and less on nodes that keep it, until its nodes agree (`SlotRelaxation.share_out`). Any payments
+prove a bound for every decision of the round (`formulations.prices.bound`).
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from formulations.tolerances import DECIMALS, FEASIBILITY, MARGIN, ROUNDING
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Open nodes of one class with as many jobs that may go on.
+    """Open nodes of one class with the same number of jobs that may stay.
 
     Parameters
     ----------
     node
-        Which, shape (N,).
+        Indices of the nodes, shape (N,).
     hold
         Their holds, shape (N, k).
     continuing
-        Subsets of k jobs, shape (2 ** k, k).
+        Whether job k stays, in each subset of the k jobs, shape (2 ** k, k).
     state
-        Free state after each subset, shape (N, 2 ** k); the one behind the last where it holds more
-        than there is.
+        Free state after each subset, shape (N, 2 ** k); one past the last for subsets that hold
+        more than the node has.
     """
 
     node: Ints
@@ -62,17 +62,19 @@ class _Alike:
 
 
 class SlotRelaxation(Relaxation):
-    """A relaxation with rows of slots behind the others, and nodes that decide which jobs run on.
+    """Relaxation with rows of slots, in which nodes decide which of their jobs stay.
 
     Parameters
     ----------
     problem, level
-        A round without pairs and prices of starts, and its goal.
+        A round without pairs and without prices of starts, and its goal.
+    params
+        Limits and step sizes.
 
     Raises
     ------
     formulations.node_pattern.patterns.TooManyPatternsError
-        If a node can be cut in too many ways.
+        If a node has too many patterns.
     """
 
     def __init__(self, problem: RoundProblem, level: Level, params: SlotParams = SLOTS) -> None:
@@ -98,13 +100,13 @@ class SlotRelaxation(Relaxation):
 
     @property
     def group(self) -> Ints | None:
-        """The first open node that each job holds, -1 for none, shape (J,)."""
+        """First open node that each job holds, -1 for none, shape (J,)."""
         found = np.full(self.jobs, -1, dtype=np.int64)
         found[self._holder[::-1]] = self._problem.holds.node[self._held[::-1]]
         return found
 
     def _nodes_by_state(self) -> None:
-        """Nodes by class and number of jobs, and what is free on them after every subset."""
+        """Group nodes by class and number of jobs, with their free state after every subset."""
         nodes, holds = self._problem.nodes, self._problem.holds
         of_node = holds.node[self._held]
         order = np.argsort(of_node, kind="stable")
@@ -150,13 +152,13 @@ class SlotRelaxation(Relaxation):
             tables.append(whole)
         self._patterns = np.concatenate([*tables, np.zeros((0, self._kinds.count))])
         self._first = np.cumsum([0, *(table.shape[0] for table in tables)])[:-1]
-        # One more state that no node can be in.
+        # One past the last state: that of impossible subsets, worth -inf.
         for at, one in enumerate(self._alike):
             state = np.where(one.state < 0, len(states), one.state)
             self._alike[at] = replace(one, state=state)
 
     def _with_slots(self) -> None:
-        """Put the rows of slots behind the others."""
+        """Append the rows of slots."""
         base, slots = self._base, self._kinds.count
         stays = self.value.size - self._type.size
         of_kinds = np.hstack([self._counts.T, np.zeros((slots, stays))])
@@ -178,7 +180,7 @@ class SlotRelaxation(Relaxation):
 
     @property
     def counted(self) -> Bools:
-        """Rows of what slots are made of, which has no price beside theirs, shape (D,)."""
+        """Whether a row is of a resource that slots consist of, and has no price, shape (D,)."""
         scarce = self._kinds.scarce
         word = [
             label[0] == "gpu" or (label[0] == "side" and label[2] in scarce[label[1]])
@@ -190,7 +192,7 @@ class SlotRelaxation(Relaxation):
         return slice(self._base.count, self._base.count + self._kinds.count)
 
     def start(self, prices: Floats) -> Floats:
-        """Prices to begin with: those of what a slot is made of."""
+        """Return first prices of slots: the prices of the resources in a slot."""
         base, kinds, counted = self._base, self._kinds, self.counted
         found = np.append(prices, np.zeros(kinds.count))
         for row in np.flatnonzero(counted).tolist():
@@ -203,7 +205,7 @@ class SlotRelaxation(Relaxation):
         return found
 
     def _starts(self, prices: Floats) -> tuple[Floats, Ints]:
-        """A: what each job earns at most without going on, and its option, shapes (J,)."""
+        """Return A, each job's best reduced value without a stay, and its option, shapes (J,)."""
         cost = self._counts @ prices[self._slots()]
         if self.sizes is not None and not prices[: self._base.count].any():
             return self.sizes.of_starts(cost[self.sizes.kind])
@@ -213,11 +215,11 @@ class SlotRelaxation(Relaxation):
 
     @cached_property
     def _forced(self) -> float:
-        """What a job pays for going on at most: see `SlotParams.forced`."""
+        """Largest payment of a stay; see `SlotParams.forced`."""
         return self._params.forced * float(np.abs(self.value).max(initial=0.0))
 
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
-        """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
+        """Return the value of each stay less rows, (J,), -inf if impossible, and payments, (H,)."""
         base = self._base
         stays = self._stay[self._runs]
         worth = np.full(self.jobs, -np.inf)
@@ -231,7 +233,7 @@ class SlotRelaxation(Relaxation):
         return worth, pays
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
-        """See `Relaxation.at`: the bound of the theorem at these prices, for every decision."""
+        """Return the theorem's bound at these prices; see `Relaxation.at`."""
         assert more is None
         pi = prices[self._slots()]
         alone, start = self._starts(prices)
@@ -240,7 +242,7 @@ class SlotRelaxation(Relaxation):
         collected, held, offered = self._collected(pays[self._held], best, which)
         left = worth - np.bincount(self._problem.holds.job, pays, self.jobs)
         surplus = np.maximum(alone, left)
-        # A job runs on wherever its nodes have it so, or where running on pays nothing.
+        # A job stays if all of its nodes keep it, or if its stay is worth more than its payments.
         here = np.bincount(self._holder, self._part * held, self.jobs)
         nodes = np.bincount(self._holder, minlength=self.jobs) > 0
         continuing = np.where(nodes, here > 1.0 - FEASIBILITY, True)
@@ -251,7 +253,7 @@ class SlotRelaxation(Relaxation):
         taken = choice[choice >= 0]
         size = float(np.abs(terms).sum() + 2 * np.abs(self.value[taken]).sum())
         found = Evaluation(float(terms.sum()), size, surplus, choice)
-        # A gang that goes on here and not there is as much of a start as what it pays not here.
+        # A gang that some nodes keep counts as a start by the share of the nodes that let it go.
         share = np.where(left > alone, 0.0, np.clip(1.0 - here, 0.0, 1.0))
         starts = np.flatnonzero(start >= 0)
         asked = self._asked(start[starts], share[starts])
@@ -262,16 +264,16 @@ class SlotRelaxation(Relaxation):
         return replace(found, slope=slope, usage=usage)
 
     def _used(self, choice: Ints) -> Floats:
-        """What a choice uses of the rows before those of slots."""
+        """Return the use of the rows before those of slots by a choice."""
         found: Floats = super().usage(choice)[: self._base.count]
         return found
 
     def usage(self, choice: Ints) -> Floats:
-        """See `Relaxation.usage`; of slots, what is asked for."""
+        """Return the use of each row by a choice; of slots, the demand alone."""
         return np.append(self._used(choice), self._asked(choice))
 
     def _asked(self, choice: Ints, share: Floats | None = None) -> Floats:
-        """Slots of each kind that starts ask for, shape (S,)."""
+        """Return the demand of starts for slots of each kind, shape (S,)."""
         starts = (choice >= 0) & (choice < self._type.size)
         weights = None if share is None else share[starts]
         many = np.bincount(self._type[choice[starts]], weights, self._counts.shape[0])
@@ -279,7 +281,7 @@ class SlotRelaxation(Relaxation):
         return found
 
     def share_out(self, prices: Floats) -> bool:
-        """Share what gangs pay anew among their nodes where these do not agree at the prices.
+        """Redistribute gangs' payments over their nodes where these disagree at the prices.
 
         Returns
         -------
@@ -308,7 +310,7 @@ class SlotRelaxation(Relaxation):
         return least < before
 
     def _best_patterns(self, pi: Floats) -> tuple[Floats, Ints]:
-        """V of each state and a pattern that is worth it; -inf of the state behind the last."""
+        """Return V and a maximising pattern per state; -inf for the impossible last state."""
         paid = self._patterns @ pi
         best = np.maximum.reduceat(paid, self._first) if self._first.size else np.zeros(0)
         size = np.diff(np.append(self._first, paid.size))
@@ -317,7 +319,7 @@ class SlotRelaxation(Relaxation):
         return np.append(best, -np.inf), which
 
     def _collected(self, pays: Floats, best: Floats, which: Ints) -> tuple[Floats, Floats, Floats]:
-        """W of each open node, whether each open hold stays, and slots offered of each kind."""
+        """Return W of each open node, which open holds stay, and the slots offered per kind."""
         collected, held = [np.zeros(0)], np.zeros(self._held.size)
         many = np.zeros(best.size)
         for one in self._alike:
@@ -331,9 +333,9 @@ class SlotRelaxation(Relaxation):
         return np.concatenate(collected), held, offered
 
     def reduced(self, prices: Floats) -> Floats:
-        """See `Relaxation.reduced`; going on pays what its leaving would give back in slots.
+        """Return the reduced value of each option; a stay pays the slots its leaving would free.
 
-        That is what moves jobs; what the bound has them pay makes all of them indifferent.
+        That price tells jobs apart; at the bound's own payments all running jobs are indifferent.
         """
         base, slots = self._base, prices[self._slots()]
         found = self.value - base.paid(prices[: base.count])
@@ -353,7 +355,7 @@ class SlotRelaxation(Relaxation):
         return found
 
     def prices(self, prices: Floats) -> Prices:
-        """Prices of these rows as those of a round: slots in all cells, and going on."""
+        """Return these prices as `Prices`: slots in all cells, and stays."""
         pi = prices[self._slots()]
         same = self._cells.node_class[:, None] == self._kinds.node_class[None, :]
         slot = np.where(same, pi[None, :], 0.0)
@@ -363,7 +365,7 @@ class SlotRelaxation(Relaxation):
 
 
 def surplus_at(relaxation: SlotRelaxation, reduced: Floats) -> Floats:
-    """The best reduced value of each job's options, or of none where it may idle, shape (J,)."""
+    """Return the best reduced value of each job's options, or 0 if it may idle, shape (J,)."""
     option, owner = relaxation.options_by_job()
     best = np.where(relaxation.idle, 0.0, -np.inf)
     np.maximum.at(best, owner, reduced[option])

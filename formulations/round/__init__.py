@@ -1,1 +1,1 @@
-"""One round as values: its tables, what may be chosen, checks of a choice, and its file form."""
+"""One round as values: tables, options, checks of a choice, and decoding."""

@@ -13,13 +13,13 @@ from formulations.columns import LEFT_OUT, fill, of_rows, require_shapes
 from formulations.resources import SIDES, UPLINK
 
 PER_NODE: Bools = np.asarray([resource.per_node for resource in SIDES], dtype=bool)
-"""Side resources that a part holds as much of whatever its GPUs, shape (all but the first,)."""
+"""Whether a part holds a side resource per node instead of per GPU, shape (R - 1,)."""
 
 _FIRST_PER_NODE = [*PER_NODE.tolist(), True].index(True)
 
 
 class Scope(IntEnum):
-    """Within what the parts of a candidate must lie; also how its speed was predicted."""
+    """Region that must contain all parts of a candidate; its speed was predicted for it."""
 
     NODE = 0
     """One part, on one node."""
@@ -28,82 +28,80 @@ class Scope(IntEnum):
     LEAF = 2
     """Under one leaf switch."""
     POD = 3
-    """Anywhere; network share is reserved on the uplink of every leaf that it touches."""
+    """Anywhere; the network share is reserved on the uplink of every leaf with a part."""
 
 
 def amounts(side: Floats, gpus: Floats) -> Floats:
-    """What parts with so many GPUs hold of side resources, of the shape of ``side``.
+    """Return the side resources that parts with ``gpus`` GPUs hold, in the shape of ``side``.
 
     Parameters
     ----------
     side
-        Per GPU, or per node of those that are, shape (..., R - 1).
+        Amounts per GPU, or per node for `PER_NODE` resources, shape (..., R - 1).
     gpus
-        Of each part, shape (...).
+        GPUs of each part, shape (...).
     """
     return side * _units(gpus, side.shape[-1])
 
 
 def per_unit(held: Floats, gpus: Floats) -> Floats:
-    """The ``side`` of parts with so many GPUs that hold these `amounts`."""
+    """Return the ``side`` of parts with ``gpus`` GPUs that hold these amounts."""
     return held / _units(gpus, held.shape[-1])
 
 
 def per_gpu(side: Floats, part_gpus: Ints, part_count: Ints) -> Floats:
-    """The most that a part of each row holds per GPU of it, of the shape of ``side``.
+    """Return the largest hold per GPU of any part of each row, in the shape of ``side``.
 
     Parameters
     ----------
     side
-        Shape (K, R - 1).
+        Amounts as in `amounts`, shape (K, R - 1).
     part_gpus, part_count
-        GPUs of each part, largest first, row by row, and how many parts each row has, shape (K,).
+        GPUs of each part, largest first, row by row, and the number of parts per row, shape (K,).
     """
     if side.shape[1] <= _FIRST_PER_NODE:
         return side
-    # A row without parts, that of an option in place, counts as if it had parts of one GPU.
+    # A row without parts, of an option in place, counts as one with parts of one GPU.
     least, several = np.ones(part_count.size), part_count > 0
     least[several] = part_gpus[np.cumsum(part_count)[several] - 1]
     return np.where(PER_NODE[: side.shape[1]], side / least[:, None], side)
 
 
 def _units(gpus: Floats, sides: int) -> Floats:
-    """How many units of each side resource a part of so many GPUs holds: its GPUs, or one node."""
+    """Return the units of each side resource that a part holds: its GPUs, or one node."""
     each = gpus[..., None]
     return each if sides <= _FIRST_PER_NODE else np.where(PER_NODE[:sides], 1.0, each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateTable:
-    """Configurations that jobs may (re)start in; columns of shape (K,) unless stated.
+    """Configurations in which jobs may (re)start; columns of shape (K,) unless stated.
 
     Parameters
     ----------
     job, node_class
-        Whose it is, and on which class of nodes it runs.
+        Job, and class of nodes.
     iteration_s
         Seconds per iteration.
     gpus
-        GPUs in all.
+        Total GPUs.
     part_start, part_gpus
         Shape as compressed rows: candidate k has parts ``part_gpus[part_start[k]:part_start[k+1]]``
         (shapes (K + 1,) and (P,)), largest first, each on a node of its own.
     side
-        Other resources held per GPU, or per node of those that are (`Resource.per_node`), shape
-        (K, R - 1).
+        Other resources held per GPU, or per node if `Resource.per_node`, shape (K, R - 1).
     scope
-        `Scope` of each candidate; left out: `Scope.POD` for several parts.
+        `Scope` of each candidate; by default `Scope.POD` for several parts.
     node_set
-        Row of ``NodeTable.sets`` that names the nodes it may use; left out: row 0, all nodes.
+        Row of ``NodeTable.sets`` with the nodes it may use; by default row 0, all nodes.
     strict
-        Whether the parts must not all lie within a tighter scope either: under one leaf for
-        `Scope.POD`, in one NVLink domain for `Scope.LEAF`; there the job would run with other
-        speed and demand than these. Left out: no.
+        Whether the parts must not all lie within a tighter scope: under one leaf for `Scope.POD`,
+        in one NVLink domain for `Scope.LEAF`, where speed and demand would differ. By default no.
     part_class
-        Class of the nodes of each part, shape (P,); left out: that of the candidate. Of a gang over
-        several classes the class of the candidate is that of its first part.
+        Class of the nodes of each part, shape (P,); by default that of the candidate. The class of
+        a candidate over several classes is that of its first part.
     loose
-        Whether parts, of one GPU each, may share nodes. Left out: no.
+        Whether parts, of one GPU each, may share nodes. By default no.
 
     Attributes
     ----------
@@ -112,10 +110,10 @@ class CandidateTable:
     mixed
         Whether the parts are of several classes, shape (K,).
     templates
-        Rows of which each is one but for its job, as a table, and which of them each is, shape
-        (K,): the rows themselves, unless they were taken from fewer. Some may be equal all the
-        same. Of what was taken, a column is made of these when it is first asked for: rounds have
-        a million candidates, and a few hundred configurations.
+        Table of configurations and the row of each candidate in it, shape (K,). A table that was
+        built from its columns is its own template; one that was taken from another has fewer, some
+        of which may be equal, and builds a column from them on first access: a large round has a
+        million candidates and a few hundred configurations.
     """
 
     job: Ints
@@ -152,7 +150,7 @@ class CandidateTable:
         one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict", "loose")
         parts = (int(self.part_start[-1]),)
         require_shapes(self, **dict.fromkeys(one, rows), part_gpus=parts, part_class=parts)
-        # Not looked up each time: rounds have a million parts.
+        # Computed once: rounds have a million parts.
         owner = np.repeat(np.arange(self.count, dtype=np.int64), lengths)
         mixed = np.zeros(rows, dtype=bool)
         if self.part_class is not same:
@@ -167,11 +165,11 @@ class CandidateTable:
 
     @property
     def templates(self) -> tuple[CandidateTable, Ints]:
-        """See the attribute."""
+        """Distinct rows but for the job, and the row of each candidate."""
         return self._templates or (self, np.arange(self.count, dtype=np.int64))
 
     def __getattr__(self, name: str) -> Any:
-        """A column of a table that was taken from another one, which has none yet."""
+        """Build a missing column of a table that was taken from another one."""
         if name in _OF_ROW and self._templates is not None:
             rows, which = self._templates
             columns = {name: getattr(rows, name)[which]}
@@ -191,11 +189,11 @@ class CandidateTable:
         return columns[name]
 
     def parts_of(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Where the parts of these rows stand, one row after the other, and where each begins."""
+        """Return the part indices of these rows, row by row, and each row's start."""
         return of_rows(self.part_start, rows)
 
     def _row(self, candidate: int) -> tuple[CandidateTable, int]:
-        """A candidate as a row of the templates: columns of all are not needed for one."""
+        """Return a candidate as a row of the templates."""
         if self._templates is None:
             return self, candidate
         return self._templates[0], int(self._templates[1][candidate])
@@ -205,16 +203,16 @@ class CandidateTable:
         return rows, slice(int(rows.part_start[at]), int(rows.part_start[at + 1]))
 
     def parts(self, candidate: int) -> tuple[int, ...]:
-        """GPUs of each part, largest first."""
+        """Return the GPUs of each part, largest first."""
         rows, span = self._span(candidate)
         return tuple(rows.part_gpus[span].tolist())
 
     def gpus_on(self, node_class: int) -> Ints:
-        """GPUs of each candidate on nodes of a class, shape (K,)."""
+        """Return the GPUs of each candidate on nodes of a class, shape (K,)."""
         return self._on(node_class, self.gpus, self.part_gpus)
 
     def side_on(self, node_class: int, resource: int) -> Floats:
-        """What each candidate holds of a side resource on nodes of a class, shape (K,)."""
+        """Return each candidate's hold of a side resource on nodes of a class, shape (K,)."""
         if PER_NODE[resource]:
             one = np.ones(self.part_gpus.size, dtype=np.int64)
             held = self._on(node_class, np.diff(self.part_start), one)
@@ -223,7 +221,10 @@ class CandidateTable:
         return held * self.side[:, resource]
 
     def _on(self, node_class: int, whole: Ints, each: Ints) -> Ints:
-        """Sum over the parts on a class, of which candidates and parts have so much."""
+        """Return each candidate's sum of an amount over its parts on a class.
+
+        ``whole`` is the amount of a candidate, ``each`` that of every part.
+        """
         found = np.where(self.node_class == node_class, whole, 0)
         mixed = self.mixed
         if mixed.any():
@@ -234,52 +235,52 @@ class CandidateTable:
         return found
 
     def classes_of(self, candidate: int) -> Ints:
-        """Class of each part."""
+        """Return the class of each part."""
         rows, span = self._span(candidate)
         return rows.part_class[span]
 
     def demand(self, candidate: int, gpus: int) -> Floats:
-        """Resources of a part with that many GPUs, shape (R,)."""
+        """Return the resources of a part with that many GPUs, shape (R,)."""
         held, (rows, at) = np.asarray(float(gpus)), self._row(candidate)
         return np.concatenate([[held], amounts(rows.side[at], held)])
 
     def part_side(self, resource: int) -> Floats:
-        """What each part holds of one side resource, shape (P,)."""
+        """Return each part's hold of one side resource, shape (P,)."""
         each = self.side[self.part_candidate, resource]
         held: Floats = each if PER_NODE[resource] else each * self.part_gpus
         return held
 
     def demands(self, parts: Ints | slice) -> Floats:
-        """Resources of each of some parts, shape (parts, R)."""
+        """Return the resources of each of some parts, shape (parts, R)."""
         gpus = self.part_gpus[parts].astype(np.float64)
         side = self.side[self.part_candidate[parts]]
         return np.column_stack([gpus, amounts(side, gpus)])
 
     def sends(self, candidate: int, gpus: int) -> float:
-        """What a part with that many GPUs sends over the uplink of its leaf."""
+        """Return the traffic of a part with that many GPUs on the uplink of its leaf."""
         rows, at = self._row(candidate)
         crosses = rows.scope[at] == Scope.POD
         return gpus * float(rows.side[at, UPLINK]) if crosses else 0.0
 
     @property
     def sent_per_gpu(self) -> Floats:
-        """What each GPU sends over the uplink of its leaf, shape (K,)."""
+        """Traffic of each GPU on the uplink of its leaf, shape (K,)."""
         return np.where(self.scope == Scope.POD, self.side[:, UPLINK], 0.0)
 
     @property
     def side_per_gpu(self) -> Floats:
-        """The most of side resources per GPU of a part of each candidate, shape (K, R - 1)."""
+        """Largest hold of side resources per GPU of a part, shape (K, R - 1)."""
         return per_gpu(self.side, self.part_gpus, np.diff(self.part_start))
 
     def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
-        """The rows with these indices, in this order, of these jobs or of those that they were."""
+        """Return the rows with these indices, in this order, reindexed to ``job`` if given."""
         source, which = self, keep
         if self._templates is not None:
             source, which = self._templates[0], self._templates[1][keep]
         used = np.flatnonzero(np.bincount(which, minlength=1)) if which.size else which
         place = np.zeros(source.count, dtype=np.int64)
         place[used] = np.arange(used.size)
-        # From round to round jobs are mostly of the same configurations.
+        # From round to round jobs mostly have the same configurations.
         if source._taken is None or not np.array_equal(used, source._taken[0]):
             object.__setattr__(source, "_taken", (used, source._rows(used)))
         assert source._taken is not None
@@ -291,7 +292,7 @@ class CandidateTable:
         return found
 
     def _rows(self, used: Ints) -> CandidateTable:
-        """Some of the rows, in a table of their own."""
+        """Return some of the rows as a table of their own."""
         part, start = self.parts_of(used)
         return CandidateTable(
             self.job[used],

@@ -1,6 +1,6 @@
-"""The independent check: restates what a feasible round is, and never reads a model.
+"""Independent check of a decision against the definition of a feasible round, without any model.
 
-Rules, each a word of the formulation page: ``one_config``, ``own_candidate``,
+Rules, each named on the formulation page: ``one_config``, ``own_candidate``,
 ``node_exists``, ``node_open``, ``node_class``, ``node_set``, ``parts``, ``distinct_nodes``,
 ``scope``, ``span``, ``partners``, ``same_nodes``, ``one_gang``, ``capacity``, ``uplink``, and the
 names of the operator's rules.
@@ -24,11 +24,11 @@ class RuleError(Exception):
     Parameters
     ----------
     rule
-        The rule's word.
+        Name of the rule.
     job
-        Index of the job, or None when it concerns a node.
+        Index of the job; None if the rule is about a node.
     detail
-        What was found.
+        The violation.
     """
 
     def __init__(self, rule: str, job: int | None, detail: str) -> None:
@@ -56,7 +56,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         choice, nodes = int(selection.choice[job]), selection.nodes[job]
         leads = choice != NONE and _leads(problem, job, choice, selection)
         if (choice == NONE or choice in in_place) and nodes:
-            raise RuleError("parts", job, "names nodes without parts to place")
+            raise RuleError("parts", job, "names nodes but has no parts to place")
         if leads and choice not in in_place:
             check_start(problem, job, choice, nodes)
             for part, node in zip(problem.options.starts.parts(choice), nodes, strict=True):
@@ -83,10 +83,10 @@ def check(problem: RoundProblem, selection: Selection) -> None:
 def _plain_starts(
     problem: RoundProblem, selection: Selection, named: Ints
 ) -> tuple[Bools, Floats, Ints]:
-    """Jobs that start alone, in one part on one node that it may be on, shape (J,).
+    """Return which jobs start alone in one part on an allowed node, (J,).
 
-    Of each what it takes, and where: nothing but capacity is left to check. Whoever is not among
-    them is looked at by itself.
+    With the demand and the node of each: only capacity is left to check. All other jobs are checked
+    one by one.
     """
     table, nodes, choice = problem.candidates, problem.nodes, selection.choice
     one = (named == 1) & (choice >= 0) & (choice < table.count)
@@ -108,7 +108,7 @@ def _plain_starts(
 
 
 def _continues_alone(problem: RoundProblem, selection: Selection, named: Ints) -> Bools:
-    """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
+    """Return which jobs choose an option in place of their own and name no nodes, (J,)."""
     options, choice = problem.options, selection.choice
     quiet: Bools = (named == 0) & (choice >= 0) & (choice < options.count)
     mine = choice[quiet]
@@ -121,7 +121,7 @@ def _continues_alone(problem: RoundProblem, selection: Selection, named: Ints) -
 
 
 def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
-    """Network share of what starts across leaves and of what goes on, against each uplink."""
+    """Check the traffic of starts across leaves and of stays against each uplink."""
     nodes, candidates = problem.nodes, problem.options.starts
     if np.isposinf(nodes.uplink_gb_per_s).all():
         return
@@ -131,7 +131,7 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
     starts = [job for job, own in enumerate(selection.nodes) if own]
     for job in starts:
         choice = int(selection.choice[job])
-        # What members share is reserved once.
+        # The members of an option reserve its traffic once.
         if candidates.job[choice] != job:
             continue
         for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
@@ -147,21 +147,21 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -> bool:
-    """Check the others of an option; whether the job is the one whose nodes it is on."""
+    """Check the other jobs of an option; return whether its nodes are this job's."""
     options = problem.options
     mine = options.jobs_of(choice) if 0 <= choice < options.count else []
     if job not in mine:
         raise RuleError("own_candidate", job, f"option {choice} is not one of its own")
     for other in mine:
         if selection.choice[other] != choice:
-            raise RuleError("partners", job, f"job {other} does not run in the same option")
+            raise RuleError("partners", job, f"job {other} does not choose the same option")
     if selection.nodes[job] != selection.nodes[mine[0]]:
-        raise RuleError("same_nodes", job, f"is not where job {mine[0]} is")
+        raise RuleError("same_nodes", job, f"is not on the nodes of job {mine[0]}")
     return job == mine[0]
 
 
 def _check_partners(problem: RoundProblem, selection: Selection) -> None:
-    """A job that comes to where another runs may be there."""
+    """Check that a job may be on the nodes of the running job that it joins."""
     options, held = problem.options, problem.options.held
     if not options.shared.any():
         return
@@ -175,7 +175,7 @@ def _check_partners(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _check_returns(problem: RoundProblem, selection: Selection) -> None:
-    """A job that comes back to named nodes may be there, one part on each."""
+    """Check that a job may be on the named nodes it returns to, one part on each."""
     if not problem.returns.options:
         return
     for job, picked in enumerate(selection.choice.tolist()):
@@ -186,14 +186,14 @@ def _check_returns(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
-    """GPUs that several jobs share go on with one of them, or with one option of several."""
+    """Check that shared GPUs continue with one job or one shared option."""
     options = problem.options
     if not problem.shared.gang.size:
         return
     taken = np.unique(options.held.chosen(selection.choice).option)
     often = np.flatnonzero(np.bincount(options.gang[options.job[taken]]) > 1)
     if often.size:
-        raise RuleError("one_gang", int(often[0]), "its GPUs go on in two ways")
+        raise RuleError("one_gang", int(often[0]), "two options continue on its GPUs")
 
 
 def check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
@@ -211,7 +211,7 @@ def check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, 
 def _check_nodes(
     problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...], classes: list[int]
 ) -> None:
-    """Every node is one that its part may be on."""
+    """Check that every part may be on its node."""
     candidates = problem.options.starts
     for node, kind in zip(nodes, classes, strict=True):
         if not 0 <= node < problem.nodes.count:

@@ -1,4 +1,4 @@
-"""Decode: give nodes to the parts of a choice; counted patterns become named nodes."""
+"""Decoding: nodes for the parts of a choice; counted patterns become named nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from formulations.tolerances import DECIMALS, FEASIBILITY
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is still free while parts are being placed; the arrays are changed in place.
+    """Free resources while parts are placed; the arrays change in place.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Room:
 
 
 def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
-    """Free resources once what goes on in place keeps its own; nothing is on closed nodes.
+    """Return the free resources after all options in place; none on closed nodes.
 
-    Below zero where a job that comes to another's GPUs asks for more than the node has left.
+    Negative where a job that joins another's GPUs needs more than the node has left.
     """
     nodes, held = problem.nodes, problem.options.held
     free, uplinks = nodes.capacity[nodes.node_class], nodes.uplink_gb_per_s.copy()
@@ -57,7 +57,7 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
 
 def _holds_fit(problem: RoundProblem, room: Room) -> bool:
-    """Whether what goes on in place fits its nodes; stays with none beside them always do."""
+    """Return whether options in place fit their nodes, as plain stays always do."""
     if not (problem.shared.count or problem.returns.options):
         return True
     nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s
@@ -69,16 +69,16 @@ def _holds_fit(problem: RoundProblem, room: Room) -> bool:
 def place_parts(
     problem: RoundProblem, candidate: int, room: Room, among: Bools | None = None
 ) -> tuple[int, ...] | None:
-    """Nodes for a candidate's parts, taken from ``room``; None if none were found.
+    """Take nodes for a candidate's parts from ``room``; None if none were found.
 
-    Distinct ones, unless the parts may share a node. Each part goes to the usable node with the
-    least free GPUs that still has room. A candidate that is confined to a leaf or NVLink domain
-    tries these from the fullest that can hold it.
+    Distinct nodes, unless the parts may share one. Each part goes to the usable node with the
+    fewest free GPUs that has room. A candidate that is confined to a leaf or NVLink domain tries
+    these from the fullest on.
 
     Parameters
     ----------
     among
-        Nodes that it may be on, shape (N,); None: all.
+        Whether it may be on a node, shape (N,); None for all.
     """
     nodes, candidates = problem.nodes, problem.options.starts
     usable = nodes.open & nodes.sets[candidates.node_set[candidate]]
@@ -147,16 +147,16 @@ def pack(
     order: str = "size",
     among: Mapping[int, Bools] | None = None,
 ) -> Selection | None:
-    """Nodes for a choice by best-fit decreasing, or None when that heuristic finds none.
+    """Return nodes for a choice by best-fit decreasing, or None if that finds none.
 
-    Jobs are taken by their largest part (``order="size"``) or by their number of parts
-    (``order="parts"``), those confined to fewest nodes first. Not finding nodes proves nothing;
-    the exact answer is `formulations.node_assignment` on `restricted`.
+    Jobs are sorted by their largest part (``order="size"``) or by their number of parts
+    (``order="parts"``), confined jobs first. None proves nothing; `formulations.node_assignment` on
+    `restricted` gives the exact answer.
 
     Parameters
     ----------
     among
-        Of some jobs the nodes that they may be on, shape (N,).
+        Whether a job may be on a node, shape (N,), for some jobs.
     """
     confined = among or {}
     room = room_after_stays(problem, choice)
@@ -185,12 +185,12 @@ def pack(
 
 
 def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
-    """Nodes for a choice slot by slot, or None when that heuristic finds none.
+    """Return nodes for a choice slot by slot, or None if that heuristic finds none.
 
-    Parts are given room one by one first, whatever gang they are of, the largest shares of a node
-    first. Then gangs take slots of their kinds, those of most parts first, each on the nodes that
-    have most slots left: of one kind that finds distinct nodes wherever these slots have them (Gale
-    1957, Ryser 1957).
+    First each part gets room on a node, whatever its gang, largest shares of a node first. Then
+    gangs take slots of their kinds, those with most parts first, each on the nodes with most slots
+    left: for parts of one kind this finds distinct nodes if these slots have them (Gale 1957, Ryser
+    1957).
     """
     table, nodes = problem.options.starts, problem.nodes
     room, started = room_after_stays(problem, choice), _placed(problem, choice)
@@ -207,7 +207,7 @@ def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
         mine, demand = nodes.open & (nodes.node_class == of_class[at]), kinds[at, 1:]
         gangs = np.unique(gang[kind == at]).size
         for _ in range(int((kind == at).sum())):
-            # A gang takes one slot of a node at most.
+            # A gang takes at most one slot of a node.
             fits = mine & (room.nodes >= demand - FEASIBILITY).all(axis=1) & (slots[at] < gangs)
             if not fits.any():
                 return None
@@ -231,12 +231,12 @@ def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
     try:
         check(problem, decided)
     except RuleError:
-        return None  # places and uplinks, which nobody looked at
+        return None  # of a leaf, a domain or an uplink, which slots do not know
     return decided
 
 
 def _plain(problem: RoundProblem, chosen: Ints) -> bool:
-    """Whether parts of all these templates may go on any nodes of their class with room."""
+    """Return whether parts of all these templates may use any node of their class with room."""
     nodes, (rows, _) = problem.nodes, problem.options.starts.templates
     for scope in {*rows.scope[chosen].tolist()} - {int(Scope.NODE)}:
         if not (
@@ -248,7 +248,7 @@ def _plain(problem: RoundProblem, chosen: Ints) -> bool:
 
 
 class _Shelves:
-    """Open nodes of each class by their free GPUs, for `place_parts` of plain candidates."""
+    """Open nodes of each class sorted by free GPUs, for plain candidates."""
 
     def __init__(self, problem: RoundProblem, room: Room, chosen: Ints) -> None:
         nodes, (rows, which) = problem.nodes, problem.options.starts.templates
@@ -269,7 +269,7 @@ class _Shelves:
             own.sort()
 
     def best_fit(self, candidate: int) -> tuple[int, ...] | None:
-        """Of each part the node with the least free GPUs, of these the first, that has room."""
+        """Return, per part, the first node with the fewest free GPUs that has room."""
         left = self._left
         taken: list[tuple[int, int]] = []
         for kind, demand in self._parts[candidate]:
@@ -283,7 +283,7 @@ class _Shelves:
                     break
             else:
                 return None
-            # Other parts of the job go elsewhere: it is back on its shelf when all have a node.
+            # Off the shelf until all parts have a node: the job's parts use distinct nodes.
             del own[at]
             left[node] = [has - asked for has, asked in zip(left[node], demand, strict=True)]
             taken.append((kind, node))
@@ -293,7 +293,7 @@ class _Shelves:
 
 
 def _placed(problem: RoundProblem, choice: Ints) -> Ints:
-    """Jobs for whose parts nodes are to be found: of each option that starts its first job."""
+    """Return the jobs whose parts need nodes: the first job of each option that starts."""
     options, jobs = problem.options, (choice >= 0).nonzero()[0]
     mine = choice[jobs]
     placed: Ints = jobs[(options.job[mine] == jobs) & ~options.in_place[mine]]
@@ -301,7 +301,7 @@ def _placed(problem: RoundProblem, choice: Ints) -> Ints:
 
 
 def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
-    """The selection with the nodes of the first job of each fresh option given to its others."""
+    """Return the selection with a fresh option's nodes copied to all of its jobs."""
     if not problem.shared.count:
         return selection
     owner = problem.options.job
@@ -313,12 +313,12 @@ def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
 
 
 def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
-    """Whether what goes on in place in a choice fits together, whatever starts."""
+    """Return whether the options in place of a choice fit together."""
     return _holds_fit(problem, room_after_stays(problem, choice))
 
 
 def started_parts(problem: RoundProblem, decided: Selection, jobs: Ints) -> tuple[Ints, Ints]:
-    """Parts of the starts of some jobs, job by job: the node of each, and its row.
+    """Return node and template part of each part that some jobs start, job by job.
 
     The row is one of the parts of the templates of starts.
     """
@@ -329,17 +329,16 @@ def started_parts(problem: RoundProblem, decided: Selection, jobs: Ints) -> tupl
 
 
 def without_jobs(choice: Ints, jobs: Ints) -> Ints:
-    """The choice with nothing for some jobs, nor for those that share what these have."""
+    """Return the choice without some jobs and without those that share their options."""
     return np.where(np.isin(choice, choice[jobs]), NONE, choice)
 
 
 def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
-    """The placement question of a choice alone: its candidates, its stays, no rules, no sharing.
+    """Return the placement problem of a choice alone: its starts and stays, without rules.
 
-    Candidate i of the result is the i-th smallest candidate with parts of the choice; a fresh
-    option of several jobs is one of its first, one in place the stay of its first with what all
-    of them hold. Jobs
-    that do not stay hold nothing there.
+    Candidate i of the result is the i-th smallest candidate with parts in the choice. A fresh
+    shared option becomes a candidate of its first job; one in place becomes a stay of its first job
+    that holds what all of its jobs hold. Jobs that do not stay hold nothing.
     """
     here = problem.options.held.chosen(choice)
     stays = np.zeros(problem.jobs.count, dtype=bool)
@@ -348,7 +347,7 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
         problem,
         jobs=replace(
             problem.jobs,
-            # A queued job that comes back to its nodes stands for one that is there already.
+            # A queued job that returns to its nodes is represented as running there.
             stay_iteration_s=np.where(
                 stays, np.nan_to_num(problem.jobs.stay_iteration_s, nan=1.0), np.nan
             ),

@@ -1,4 +1,4 @@
-"""How the options of a round are numbered through: candidates, shared ones, returns, then stays."""
+"""Numbering of a round's options: candidates, shared options, returns, then stays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def options_of(problem: RoundProblem) -> OptionTable:
-    """Candidates, then options of several jobs, then those on named nodes, then stays."""
+    """Return the options: candidates, shared ones, those on named nodes, then stays."""
     jobs, table, shared = problem.jobs, problem.candidates, problem.shared
     nodes, holds = problem.nodes, problem.holds
     count = table.count + shared.count + problem.returns.options
@@ -27,7 +27,7 @@ def options_of(problem: RoundProblem) -> OptionTable:
     stay[running] = np.arange(count, count + running.size)
     members, held = _members(problem, running, stay), _held(problem, stay)
     starts = _starts(problem, held)
-    # Looked up of the templates: the columns of all candidates are not kept twice.
+    # From the templates, so that the columns of all candidates are not stored twice.
     rows, which = starts.templates
     node_class = gathered(rows.node_class, which, np.zeros(running.size, dtype=np.int64))
     node_class[stay[holds.job]] = nodes.node_class[holds.node]
@@ -38,7 +38,7 @@ def options_of(problem: RoundProblem) -> OptionTable:
     if count > table.count:
         possible[held.option[~_may_come(problem, starts, members, held)]] = False
         possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
-    alone = count == table.count  # whose columns are those of the members
+    alone = count == table.count  # every option is of one job: columns equal the members'
     job = members.job if alone else np.concatenate([starts.job, running])
     mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
     return OptionTable(
@@ -62,7 +62,7 @@ def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Fl
 def _mixed(
     problem: RoundProblem, starts: CandidateTable, held: Held, node_class: Ints
 ) -> ClassGpus:
-    """Starts and options in place on nodes of several classes, by class; shared ones are of one."""
+    """Return the GPUs per class of options on several classes; shared ones have one class."""
     classes, first = problem.nodes.classes, problem.candidates.count
     if problem.shared.count:
         held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
@@ -116,13 +116,13 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
 
 
 def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
-    """Start-up that is ahead of each member, given its job and what it does, shape (M,)."""
+    """Return the start-up ahead of each member, given its job and option alone, shape (M,)."""
     table, jobs, returns = problem.candidates, problem.jobs, problem.returns
     if not (problem.shared.count or returns.count):
         return gathered(jobs.restart_s, table.job, jobs.restart_left_s[job[table.count :]])
     price = returns.prices(jobs.restart_s[table.job])
     startup_s = np.empty(job.size)
-    startup_s[: table.count] = price  # candidates come first, and are what they are alone
+    startup_s[: table.count] = price  # candidates come first
     rest = alone[table.count :]
     at, left_s = np.minimum(rest, table.count), jobs.restart_left_s[job[table.count :]]
     startup_s[table.count :] = np.where(rest < table.count, np.append(price, 0.0)[at], left_s)
@@ -133,9 +133,9 @@ def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
 
 
 def _held(problem: RoundProblem, stay: Ints) -> Held:
-    """Holds of the stays, then of what others share: GPUs once, everything else of each job.
+    """Return the holds of stays, then of shared options and of options on named nodes.
 
-    Last, those of the options on named nodes: what their candidates ask for.
+    Members of a shared option hold GPUs once and everything else each.
     """
     table, shared, holds = problem.candidates, problem.shared, problem.holds
     if not shared.count and not problem.returns.options:
@@ -177,7 +177,7 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
 
 
 def _held_again(problem: RoundProblem) -> Held:
-    """Holds of the options on named nodes."""
+    """Return the holds of the options on named nodes."""
     table, returns = problem.candidates, problem.returns
     candidate = returns.candidate[returns.placed]
     rows = table.take(candidate)
@@ -193,7 +193,7 @@ def _held_again(problem: RoundProblem) -> Held:
 
 
 def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
-    """The candidates, and rows of the options that are none of them behind."""
+    """Return the candidates, followed by rows for shared options and for named nodes."""
     found = _shared_starts(problem, held)
     if not problem.returns.options:
         return found
@@ -214,7 +214,7 @@ def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
 
 
 def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
-    """The candidates, and rows of the options of several jobs behind them."""
+    """Return the candidates, followed by rows for shared options."""
     table, shared = problem.candidates, problem.shared
     if not shared.count:
         return table
@@ -229,7 +229,7 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     node_set, node_class = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     gpus = np.zeros(size, dtype=np.int64)
     np.add.at(side, option, table.side[partner])
-    # Each has the speed of its own span, so what one must not do none does.
+    # Each job has the speed of its own span: the option is strict if any of its jobs is.
     strict[option[table.strict[partner] & fresh[option]]] = True
     np.maximum.at(node_set, option, table.node_set[partner])
     gpus[fresh] = rows.gpus
@@ -259,9 +259,9 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
 def _may_come(
     problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
 ) -> Bools:
-    """Whether all jobs of an option in place may be on a node that it holds, shape (E,).
+    """Return whether all jobs of an option in place may be on each node it holds, (E,).
 
-    Of which class the named nodes of an option are is `_may_be_there`'s to say.
+    For options on named nodes, `_may_be_there` checks the class.
     """
     nodes = problem.nodes
     comes = np.isin(held.option, members.option[members.starts])
@@ -276,7 +276,7 @@ def _may_come(
 
 
 def _may_be_there(problem: RoundProblem) -> Bools:
-    """Whether the named nodes of each option are of its parts' classes and scope, shape (R,)."""
+    """Return whether named nodes are of their parts' classes and scope, shape (R,)."""
     table, returns, nodes = problem.candidates, problem.returns, problem.nodes
     candidate, fine = returns.candidate[returns.placed], np.ones(returns.options, dtype=bool)
     fine[returns.of_node[nodes.node_class[returns.node] != table.take(candidate).part_class]] = (

@@ -1,9 +1,9 @@
-"""Options: what jobs may do in a round, numbered through in one table.
+"""Options: everything that jobs may do in a round, in one table.
 
-An option is of one job, or of several that share the same GPUs: its *members*. It either *starts*,
-and nodes are to be found for its parts, or goes on *in place*, on the nodes where its first member
-runs: a stay is an option in place of one job, and another job may come to where one runs. An
-option on nodes that are named is one in place as well: a queued job that comes back to its own.
+An option has one job, or several that share the same GPUs: its *members*. It either *starts*, and
+needs nodes for its parts, or continues *in place* on the nodes of its first member: a stay is an
+option in place of one job, and another job may join a running one. An option on named nodes is also
+in place: a queued job that returns to its nodes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from formulations.round.candidates import CandidateTable
 
 @dataclass(frozen=True, slots=True)
 class MemberTable:
-    """Jobs of the options, in the order of the options, whose nodes they are first; shape (M,).
+    """Jobs of the options, option by option, first the job that holds the nodes; shape (M,).
 
     Parameters
     ----------
     option, job
-        Which option, and one of its jobs.
+        Option, and one of its jobs.
     iteration_s
-        Seconds per iteration of the job there.
+        Seconds per iteration of the job in the option.
     startup_s
-        Start-up that is ahead of the job there: all of it, or what is left if it stays.
+        Start-up ahead of the job: all of it, or the remaining part if it stays.
     alone
-        The option of the job alone that is what it does here.
+        Option in which the job does the same alone.
     starts
         Whether the job starts or changes; otherwise it stays.
     """
@@ -43,13 +43,13 @@ class MemberTable:
     starts: Bools
 
     def chosen(self, choice: Ints) -> Ints:
-        """Rows of the options that jobs choose, one per job that chooses any."""
-        if self.option is self.alone:  # of one job each, in order
+        """Return the rows that jobs choose, one per job that chooses any."""
+        if self.option is self.alone:  # one job per option, in order
             return np.sort(choice[choice >= 0])
         return np.flatnonzero(choice[self.job] == self.option)
 
     def of(self, option: int, job: int) -> int:
-        """Row of a job in an option."""
+        """Return the row of a job in an option."""
         first, last = np.searchsorted(self.option, [option, option + 1]).tolist()
         jobs: list[int] = self.job[first:last].tolist()
         return int(first) + jobs.index(job)
@@ -57,18 +57,18 @@ class MemberTable:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What options in place hold: one row per option and node, stays first; shape (E,).
+    """Holdings of options in place: one row per option and node, stays first; shape (E,).
 
     Parameters
     ----------
     option, job, node
-        Which option, the job whose GPUs they are, and where.
+        Option, job that holds the GPUs, and node.
     demand
-        Resources held there by all members together, GPUs once, shape (E, R).
+        Resources held by all members together, GPUs once, shape (E, R).
     uplink_gb_per_s
-        Reserved on the uplink of the node's leaf.
+        Bandwidth reserved on the uplink of the node's leaf.
     of_stay
-        Row of the stay on the same GPUs; one behind the last where there is none.
+        Row of the stay on the same GPUs; one past the last if there is none.
     """
 
     option: Ints
@@ -79,7 +79,7 @@ class Held:
     of_stay: Ints
 
     def take(self, rows: Ints | Bools) -> Held:
-        """These rows."""
+        """Return these rows."""
         return Held(
             self.option[rows],
             self.job[rows],
@@ -90,7 +90,7 @@ class Held:
         )
 
     def chosen(self, choice: Ints) -> Held:
-        """Rows of the options that jobs choose."""
+        """Return the rows of the options that jobs choose."""
         return self.take(choice[self.job] == self.option)
 
 
@@ -101,7 +101,7 @@ class ClassGpus:
     Parameters
     ----------
     option, node_class, gpus
-        Which option, one of its classes, and its GPUs there.
+        Option, one of its classes, and its GPUs on that class.
     """
 
     option: Ints
@@ -116,37 +116,36 @@ class OptionTable:
     Parameters
     ----------
     starts
-        Where options start: parts and what they need, for all but the stays, shape (K,); no parts
-        where others come to a job, or a job to nodes that are named.
+        Parts and their needs, for all options but stays, shape (K,); no parts if a job joins
+        another or returns to named nodes.
     members
-        Their jobs.
+        Jobs of the options.
     held
-        What those in place hold.
+        Holdings of options in place.
     job
-        The job whose nodes they are.
+        Job that holds the nodes.
     node_class
-        Class of the nodes; of several classes that of the first part, or of the last hold.
+        Class of the nodes; for several classes, that of the first part or of the last hold.
     gpus
-        GPUs in all.
+        Total GPUs.
     mixed
-        What options on nodes of several classes have on each of them.
+        GPUs per class of options on nodes of several classes.
     worst_side
-        Most that any part or hold on nodes of a class has of each side resource per GPU, shape
-        (T, R - 1).
+        Largest hold of each side resource per GPU of any part or hold, per class, shape (T, R - 1).
     possible
-        Whether it can happen at all: a job comes to another, or back, only on nodes that are open,
-        of its class and in its node set.
+        Whether the option is possible: a job joins another, or returns, only on nodes that are
+        open, of its class and in its node set.
     stay
-        Option in which a job alone goes on, shape (J,); -1 for a queued job.
+        Option in which the job continues alone, shape (J,); -1 for a queued job.
     gang
-        A number of the GPUs that each job holds, equal where they are shared, shape (J,).
+        Number of the GPUs that each job holds, equal if shared, shape (J,).
 
     Attributes
     ----------
     in_place
-        Whether an option goes on on the nodes where a job runs, or on named ones, shape (O,).
+        Whether an option uses the nodes of a running job, or named ones, shape (O,).
     shared
-        Whether an option is of several jobs, shape (O,).
+        Whether an option has several jobs, shape (O,).
     """
 
     starts: CandidateTable
@@ -178,22 +177,22 @@ class OptionTable:
 
     @property
     def stays(self) -> Ints:
-        """Options in which a running job goes on alone, job by job."""
+        """Options in which a running job continues alone, job by job."""
         return self.stay[self.stay >= 0]
 
     def later(self, startup_s: Floats) -> OptionTable:
-        """The same options with other start-ups of their members, shape (M,)."""
+        """Return the same options with other start-ups of their members, shape (M,)."""
         return altered(self, members=altered(self.members, startup_s=startup_s))
 
     def total(self, of_members: Floats) -> Floats:
-        """Sums over the members of each option, shape (O,)."""
-        if self.members.option.size == self.count:  # of one job each, in order
+        """Return the sums over the members of each option, shape (O,)."""
+        if self.members.option.size == self.count:  # one job per option, in order
             return np.asarray(of_members, dtype=np.float64)
         sums = np.bincount(self.members.option, of_members, minlength=self.count)
         return sums.astype(np.float64)
 
     def gpus_on(self, node_class: int) -> Floats:
-        """GPUs of each option on nodes of a class, shape (O,)."""
+        """Return the GPUs of each option on nodes of a class, shape (O,)."""
         found = np.where(self.node_class == node_class, self.gpus, 0.0)
         found[self.mixed.option] = 0.0
         there = self.mixed.node_class == node_class
@@ -208,7 +207,7 @@ class OptionTable:
         return found
 
     def priced(self, price_of_class: Floats) -> Floats:
-        """What the GPUs of each option cost at prices of the node classes, shape (O,)."""
+        """Return the cost of each option's GPUs at prices of the node classes, shape (O,)."""
         paid: Floats = price_of_class[self.node_class] * self.gpus
         mixed = self.mixed
         paid[mixed.option] = 0.0
@@ -216,7 +215,7 @@ class OptionTable:
         return paid
 
     def jobs_of(self, option: int) -> list[int]:
-        """The jobs of an option, whose nodes they are first."""
+        """Return the jobs of an option, first the one that holds the nodes."""
         first, last = np.searchsorted(self.members.option, [option, option + 1]).tolist()
         jobs: list[int] = self.members.job[first:last].tolist()
         return jobs

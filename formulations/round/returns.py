@@ -1,4 +1,4 @@
-"""Starts that cost a job less than any other: where it was before, or in the plan that it had."""
+"""Cheaper starts: on nodes that a job had before, or in the plan that it had."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReturnTable:
-    """Prices of starts in which a job keeps something of what it had; none by default.
+    """Prices of starts that reuse something of the job's; none by default.
 
     A row without nodes is the price of a candidate wherever it starts. A row with nodes is an
-    option of its own: the same candidate on these very nodes, one for each of its parts.
+    option of its own: the same candidate on these nodes, one for each of its parts.
 
     Parameters
     ----------
     candidate
-        In which the job starts, shape (B,).
+        Candidate in which the job starts, shape (B,).
     startup_s
-        What that costs in place of the job's ``restart_s``.
+        Start-up in place of the job's ``restart_s``.
     node_start, node
         Nodes as compressed rows: row b starts on ``node[node_start[b]:node_start[b+1]]``, in the
         order of its parts (shapes (B + 1,) and (Q,)).
@@ -50,7 +50,7 @@ class ReturnTable:
 
     @property
     def placed(self) -> Ints:
-        """Rows with nodes: those that are options."""
+        """Rows with nodes, which are options."""
         return np.flatnonzero(np.diff(self.node_start) > 0)
 
     @property
@@ -60,12 +60,12 @@ class ReturnTable:
 
     @property
     def of_node(self) -> Ints:
-        """Number of the option that each named node is of, shape (Q,)."""
+        """Option of each named node, shape (Q,)."""
         lengths = np.diff(self.node_start)
         return np.repeat(np.arange(self.options, dtype=np.int64), lengths[lengths > 0])
 
     def prices(self, restart_s: Floats) -> Floats:
-        """Start-up of every candidate, shape (K,), from what it is without this table."""
+        """Return the start-up of every candidate, shape (K,), given the one without this table."""
         found = restart_s.copy()
         anywhere = np.diff(self.node_start) == 0
         found[self.candidate[anywhere]] = self.startup_s[anywhere]
@@ -73,10 +73,10 @@ class ReturnTable:
 
 
 def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
-    """The round with other prices of starts; options among them count in the operator's rules.
+    """Return the round with other prices of starts.
 
-    Such an option has in each row what its candidate has there. Options of several jobs must be
-    in the round already: those of this table stand behind them.
+    An option on named nodes has in each rule's row the entry of its candidate. Shared options must
+    be in the round already: those of this table follow them.
     """
     rules, first = problem.rules, problem.candidates.count + problem.shared.count
     starts = np.where(rules.kind == RULE_X, rules.index, -1)
@@ -97,7 +97,7 @@ def require_returns(problem: RoundProblem) -> None:
     Raises
     ------
     ValueError
-        Naming the column and the rule.
+        With the column and the rule in its message.
     """
     returns, table = problem.returns, problem.candidates
     if not returns.count:

@@ -19,9 +19,9 @@ class RuleTable:
     Parameters
     ----------
     name, label
-        The rule's word and its subscripts, one per row Q.
+        Name of the rule and its subscripts, one per row.
     lower, upper
-        Shape (Q,).
+        Limits of the rows, shape (Q,).
     row, kind, index, value
         Entries of the rows; ``kind`` is `RULE_X` (candidate ``index``), `RULE_S` (stay of job
         ``index``) or `RULE_U` (auxiliary column ``index``).

@@ -1,4 +1,4 @@
-"""Rows over the decisions: operator's rules in a model, promises and goals as further rows."""
+"""Rows over the decisions: operator's rules in a model, promises and higher goals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from formulations.tolerances import FEASIBILITY
 
 
 def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
-    """Add the problem's rules; each row's family is the rule's word.
+    """Add the problem's rules; each row's family is the rule's name.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
 
 
 def options_in_rules(problem: RoundProblem) -> Ints:
-    """Option that each entry of the rules is about; -1: none, or an auxiliary column."""
+    """Return the option of each entry of the rules, -1 for none or an auxiliary column."""
     rules = problem.rules
     option = np.where(rules.kind == RULE_X, rules.index, -1)
     stays = rules.kind == RULE_S
@@ -52,10 +52,10 @@ def options_in_rules(problem: RoundProblem) -> Ints:
 
 
 def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple[int, ...]] | None:
-    """Word and subscripts of a rule row that a selection breaks, or None.
+    """Return name and subscripts of a rule row that a selection breaks, or None.
 
-    Auxiliary columns take the values that suit the rules best; they occur with coefficient -1 in
-    rows with an upper limit and +1 in one row that limits their sum, so the smallest value that
+    Auxiliary columns take the values that satisfy the rules best: they have coefficient -1 in rows
+    with an upper limit and +1 in one row that limits their sum, so the smallest value that
     satisfies the former is best for the latter.
     """
     rules = problem.rules
@@ -83,7 +83,7 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
 
 
 def with_promises(problem: RoundProblem) -> RoundProblem:
-    """The round with a row ``guarantee[j]`` per guaranteed job: at least the speed it asked for."""
+    """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed it asked for."""
     members = problem.options.members
     promised = np.flatnonzero(problem.jobs.guaranteed)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
@@ -96,9 +96,9 @@ def with_promises(problem: RoundProblem) -> RoundProblem:
 
 
 def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> RoundProblem:
-    """The round with a row ``rank[z]``: a level that ranks higher is worth at least ``least``.
+    """Return the round with a row ``rank[z]``: a higher level is worth at least ``least``.
 
-    In units of its largest value, as solvers' row tolerances are absolute and units are not.
+    In units of the level's largest value, because solvers' row tolerances are absolute.
     """
     options = np.flatnonzero(level.value)
     scale = float(np.abs(level.value).max(initial=0.0)) or 1.0
@@ -122,7 +122,7 @@ def _with_rows(
     option: Ints,
     value: Floats | float,
 ) -> RoundProblem:
-    """The round with rows of one family behind its rules."""
+    """Return the round with rows of one family after its rules."""
     rules, count = problem.rules, problem.options.starts.count
     stays = option >= count
     index = np.where(stays, problem.options.job[option], option)

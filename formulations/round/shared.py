@@ -1,4 +1,4 @@
-"""Options of several jobs on the same GPUs, described by what each of them does there."""
+"""Options of several jobs on the same GPUs, described by what each job does there."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """Options of several jobs, and which share GPUs already; none by default.
+    """Options of several jobs, and which jobs share GPUs already; none by default.
 
-    One row per option and job, two jobs or more in each option. What a job does there it could do
-    alone: start in a candidate, or stay. Either all of an option start, on GPUs that are free, like
-    the first of them alone; or the first stays where it runs, and the others come to it or, if they
-    are there already, stay as well. GPUs are held once, everything else by each job.
+    One row per option and job, with at least two jobs per option. Each job does something that it
+    could do alone: start in a candidate, or stay. Either all jobs start on free GPUs, as the first
+    of them would alone; or the first one stays, and the others join it or, if they are there
+    already, stay as well. GPUs are held once, everything else by each job.
 
     Parameters
     ----------
     option
         Number of the option, ascending from 0, shape (M,).
     job
-        One of its jobs, the one whose nodes they are first.
+        One of its jobs, first the one that holds the nodes.
     candidate
-        The candidate, alone, in which the job starts; -1: it stays.
+        Candidate in which the job would start alone; -1 if it stays.
     iteration_s
-        Seconds per iteration of the job beside the others.
+        Seconds per iteration of the job with the others.
     gang
-        A number of the GPUs that each job holds as the round begins, equal where they are the
-        same, shape (J,); empty: nobody shares.
+        Number of the GPUs that each job holds at first, equal if shared, shape (J,); empty if no
+        jobs share.
     """
 
     option: Ints = field(default_factory=no_ints)
@@ -61,9 +61,9 @@ class SharedTable:
 
 
 def with_shared(problem: RoundProblem, shared: SharedTable) -> RoundProblem:
-    """The round with options of several jobs, which count in the operator's rules.
+    """Return the round with options of several jobs.
 
-    Such an option has in each row what its jobs would have there if they did alone what they do.
+    Such an option has in each rule's row the sum of the entries of what its jobs do alone.
     """
     rules = problem.rules
     starts = np.where(rules.kind == RULE_X, rules.index, -1)
@@ -90,7 +90,7 @@ def require_shared(problem: RoundProblem) -> None:
     Raises
     ------
     ValueError
-        Naming the column and the rule.
+        With the column and the rule in its message.
     """
     shared, jobs = problem.shared, problem.jobs
     if shared.gang.size and shared.gang.shape != (jobs.count,):
@@ -139,7 +139,7 @@ def _require_one_place(problem: RoundProblem) -> None:
     shared, table = problem.shared, problem.candidates
     starts = shared.candidate >= 0
     option, candidate = shared.option[starts], shared.candidate[starts]
-    # Set 0 goes with every set: it is all nodes. A class goes with itself alone.
+    # Set 0 is all nodes and agrees with every set. A class agrees with itself alone.
     for what, number in (("class", table.node_class + 1), ("set", table.node_set)):
         own, most = number[candidate], np.zeros(shared.count, dtype=np.int64)
         np.maximum.at(most, option, own)
@@ -148,5 +148,5 @@ def _require_one_place(problem: RoundProblem) -> None:
 
 
 def same_gpus(gang: Ints) -> Bools:
-    """Whether another job holds the same GPUs, shape of ``gang``."""
+    """Return whether another job holds the same GPUs, in the shape of ``gang``."""
     return np.asarray(np.bincount(gang)[gang] > 1) if gang.size else np.zeros(0, dtype=bool)

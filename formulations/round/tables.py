@@ -1,8 +1,8 @@
 """`RoundProblem`: one scheduling round as columnar tables; jobs and nodes are indices.
 
-Four tables. ``J`` jobs, ``K`` candidates (configurations of jobs), ``N`` nodes, ``H`` holds (what
-running jobs hold, one row per job and node). ``R`` node resources, in the order of
-`formulations.resources.RESOURCES`: all of them, or without the last ones if these are optional.
+Four tables: ``J`` jobs, ``K`` candidates (configurations of jobs), ``N`` nodes, ``H`` holds of
+running jobs (one row per job and node). ``R`` node resources, in the order of
+`formulations.resources.RESOURCES`: all of them, or all but the last, optional ones.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class JobTable:
     iterations_left
         Remaining work.
     request_iteration_s
-        Seconds per iteration of the configuration that the user asked for (its speed is 1).
+        Seconds per iteration of the requested configuration (its speed is 1).
     guaranteed
         Whether the job was promised at least the speed of its request.
     restart_s
-        Cost of starting or changing the configuration.
+        Start-up of a start or a change of configuration.
     restart_left_s
-        Start-up still ahead of a running job.
+        Remaining start-up of a running job.
     stay_iteration_s
-        Seconds per iteration, alone, where the job runs now; NaN for a job that is queued.
+        Seconds per iteration, alone, on the nodes of a running job; NaN for a queued job.
     attained_gpu_s
         GPU-seconds held so far.
     submission_s
@@ -84,7 +84,7 @@ class JobTable:
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """Nodes.
+    """Nodes of a round.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class NodeTable:
     capacity
         Resources of a node of each class, shape (T, R).
     open
-        Whether new parts may be placed on the node, shape (N,); False when drained or failed.
+        Whether new parts may be placed on the node, shape (N,); False if drained or failed.
     leaf, domain
-        Leaf switch and NVLink domain of each node, shape (N,); left out: one leaf, and a domain
+        Leaf switch and NVLink domain of each node, shape (N,); by default one leaf, and a domain
         per node.
     uplink_gb_per_s
-        Uplink capacity of each leaf, shape (L,), inf where unlimited; left out: unlimited.
+        Uplink capacity of each leaf, shape (L,), inf if unlimited; by default unlimited.
     sets
         Node sets that candidates may be confined to, shape (M, N); row 0 is all nodes.
     """
@@ -148,17 +148,17 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class HoldTable:
-    """What running jobs hold: one row per (job, node).
+    """Holdings of running jobs: one row per (job, node).
 
     Parameters
     ----------
     job, node
-        Shape (H,).
+        Job and node, shape (H,).
     demand
         Resources held, shape (H, R).
     uplink_gb_per_s
-        Reserved on the uplink of the node's leaf, shape (H,): the network share of a job that
-        crosses leaves, otherwise 0; left out: 0.
+        Bandwidth reserved on the uplink of the node's leaf, shape (H,): the network share of a job
+        that crosses leaves, otherwise 0; by default 0.
     """
 
     job: Ints
@@ -180,7 +180,7 @@ class HoldTable:
 
 @dataclass(frozen=True, slots=True)
 class RoundProblem:
-    """A round: what may run where. Values live in `Level`, so that one problem serves many goals.
+    """A round: what may run where. Values are in `Level`, so one problem serves many goals.
 
     Parameters
     ----------
@@ -191,22 +191,22 @@ class RoundProblem:
     rules
         Operator's rules.
     shared
-        What several jobs may do on the same GPUs.
+        Options of several jobs on the same GPUs.
     returns
-        Starts that cost less than ``restart_s``, where a job keeps something of what it had.
+        Starts that cost less than ``restart_s``.
 
     Attributes
     ----------
     options
-        All that may be chosen, made of these tables.
+        All options, derived from these tables.
     known
-        What `formulations.columns.of_tables` remembers; `later` rounds share it.
+        Cache of `formulations.columns.of_tables`; `later` rounds share it.
 
     Raises
     ------
     ValueError
-        If the tables contradict each other (an index out of range, a node that holds more than
-        it has, a part larger than its node); the message names the table and the rule.
+        If the tables contradict each other (an index out of range, holds above a node's capacity,
+        a part larger than its node); the message names the table and the rule.
     """
 
     jobs: JobTable
@@ -250,13 +250,13 @@ class RoundProblem:
         object.__setattr__(self, "options", options_of(self))
 
     def later(self, jobs: JobTable) -> RoundProblem:
-        """The round in which jobs have come further and nothing else has changed.
+        """Return the same round after its jobs made progress and nothing else changed.
 
         Parameters
         ----------
         jobs
-            With other work left, start-ups and GPU-seconds. Nothing else may differ: of that
-            it is verified that they run as they ran.
+            Jobs with new work left, start-ups and GPU-seconds. Nothing else may differ; it is
+            verified that the same jobs run at the same speeds.
 
         Raises
         ------
@@ -270,12 +270,12 @@ class RoundProblem:
         return altered(found, options=self.options.later(startup_s))
 
     def returning(self, option: int) -> int | None:
-        """Row of `returns` that an option is; None for all others."""
+        """Return the row of `returns` of an option, or None for all other options."""
         at = option - self.candidates.count - self.shared.count
         return int(self.returns.placed[at]) if 0 <= at < self.returns.options else None
 
     def named_nodes(self, option: int) -> tuple[int, ...]:
-        """Nodes of the parts of an option on nodes that are named; none for all others."""
+        """Return the nodes of an option on named nodes, empty for all other options."""
         row = self.returning(option)
         if row is None:
             return ()
@@ -283,14 +283,14 @@ class RoundProblem:
         return tuple(self.returns.node[first:last].tolist())
 
     def parts_of(self, option: int) -> tuple[int, ...]:
-        """GPUs of each part of what starts in an option, largest first."""
+        """Return the GPUs of each part that an option starts, largest first."""
         row = self.returning(option)
         if row is None:
             return self.options.starts.parts(option)
         return self.candidates.parts(int(self.returns.candidate[row]))
 
     def held(self) -> Floats:
-        """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
+        """Return the resources held on each node at first, shape (N, R); shared GPUs once."""
         total = np.zeros((self.nodes.count, self.nodes.resources))
         at_rows(np.add, total, self.holds.node, self.holds.demand)
         gang = self.shared.gang
@@ -303,9 +303,9 @@ class RoundProblem:
 
 
 def _require_numbers(problem: RoundProblem) -> None:
-    """Amounts, instants and times that are numbers from 0 on; or `ValueError`.
+    """Refuse negative, infinite or missing amounts and times.
 
-    NaN means something in the stays of queued jobs alone, infinity in uplinks of leaves.
+    NaN is allowed in the stays of queued jobs alone, infinity in uplinks of leaves.
     """
     jobs, n, h = problem.jobs, problem.nodes, problem.holds
     columns = {f"jobs.{name}": getattr(jobs, name) for name in JobTable.__slots__} | {
@@ -317,7 +317,7 @@ def _require_numbers(problem: RoundProblem) -> None:
         "holds.uplink_gb_per_s": h.uplink_gb_per_s,
         "interval_s": np.array([problem.interval_s]),
     }
-    # All at once: of small rounds, a look at each is much of what making the tables takes.
+    # All at once: in small rounds, checking each column is much of the time to make the tables.
     every = np.concatenate([column.reshape(-1) for column in columns.values()])
     if every.min() >= 0 and every.max() < np.inf:
         return
@@ -327,7 +327,7 @@ def _require_numbers(problem: RoundProblem) -> None:
 
 
 def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
-    """Parts that nodes have, and positive times; or `ValueError`."""
+    """Refuse parts larger than their node, and times that are not positive."""
     if c.count and (c.part_gpus < 1).any():
         raise ValueError("candidates.part_gpus must be at least 1")
     if c.count and (c.part_gpus > n.capacity[c.part_class, 0]).any():
@@ -346,7 +346,7 @@ def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
 
 
 class LevelError(ValueError):
-    """Values or worths of a level in another shape than its options and members have."""
+    """A level whose values or worths do not have the shape of the options or members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,19 +356,19 @@ class Level:
     Parameters
     ----------
     name
-        Word of the goal, for example ``"guarantee"``.
+        Name of the goal, for example ``"guarantee"``.
     unit
-        Of the value, for reports.
+        Unit of the value, for reports.
     value
-        Of each option, shape (O,).
+        Value of each option, shape (O,).
     worth
-        What each member of an option has of its value, shape (M,); left out: all of it, every
-        option being of one job.
+        Part of each member in its option's value, shape (M,); by default all of it, for options of
+        one job.
 
     Raises
     ------
     LevelError
-        If value or worth is no array of one axis.
+        If value or worth is not an array of one axis.
     """
 
     name: str
@@ -384,16 +384,17 @@ class Level:
 
     @classmethod
     def of(cls, problem: RoundProblem, name: str, unit: str, worth: Floats) -> Level:
-        """The goal to which an option is what it is worth to its members together.
+        """Return the goal whose value of an option is the sum of its members' worths.
 
         Parameters
         ----------
         problem
             The round, whose options and members the goal is about.
         name, unit
-            Of the goal, for readers.
+            Name and unit of the goal, for reports.
         worth
-            Of each member of each option (``problem.options.members``), shape (M,), in the unit.
+            Worth of each member of each option (``problem.options.members``), shape (M,), in the
+            unit.
 
         Raises
         ------
@@ -418,7 +419,7 @@ class Selection:
     choice
         Option of each job or `NONE`, shape (J,). All members of an option choose it.
     nodes
-        Per job the nodes of the option's parts, in their order; empty where nothing starts.
+        Nodes of the option's parts of each job, in their order; empty if nothing starts.
     """
 
     choice: Ints
@@ -426,17 +427,17 @@ class Selection:
 
     @property
     def named(self) -> Ints:
-        """How many nodes are named for each job, shape (J,)."""
+        """Number of nodes named for each job, shape (J,)."""
         return np.fromiter(map(len, self.nodes), np.int64, len(self.nodes))
 
     def value(self, level: Level) -> float:
-        """The level's objective, recomputed from its definition."""
+        """Return the level's objective, recomputed from its definition."""
         jobs = (self.choice >= 0).nonzero()[0]
         picked = self.choice[jobs]
-        if picked.size and np.bincount(picked).max() > 1:  # of several jobs: by the first
+        if picked.size and np.bincount(picked).max() > 1:  # shared options count once
             jobs = np.sort(jobs[np.unique(picked, return_index=True)[1]])
             picked = self.choice[jobs]
         worth = level.value[picked]
         starts = (self.named > 0)[jobs]
-        # Floating-point sums depend on their order: what starts comes before what stays.
+        # Floating-point sums depend on their order: starts before stays.
         return float(worth[starts].sum() + worth[~starts].sum())

@@ -1,4 +1,4 @@
-"""Packing with identical jobs as one class: the max-min kernel over classes and pairs of classes.
+"""Packing with identical jobs as one class: the max-min kernel over classes and pairs.
 
 Jobs of one class have the same throughputs, gang and demand, and the same throughputs in every
 pair. Spreading shares evenly over the jobs of a class keeps every row and every minimum, so the
@@ -32,13 +32,14 @@ class PackedClasses:
     count, pair_count
         Members of each class, shapes (C,) and (Q,).
     speed, gang, base, slope
-        Of a job of the class, shapes (C, T), (C,), (C,), (C,); speed 0 where not allowed.
+        Speed, gang and demand of a job of the class, shapes (C, T), (C,), (C,), (C,); speed 0 if
+        not allowed.
     first, second
         Job classes of each pair class, shape (Q,).
     pair_speed, pair_gang
-        Shapes (Q, T, 2) and (Q,); 0 where not allowed or not worthwhile.
+        Speeds and gang of a pair, shapes (Q, T, 2) and (Q,); 0 if not allowed or not worthwhile.
     capacity
-        Shape (T,).
+        GPUs of each type, shape (T,).
     """
 
     of_job: Ints
@@ -69,14 +70,14 @@ class PackedClasses:
         return top
 
     def shares(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Totals per class (C, T) and pair class (Q, T) spread evenly over jobs and pairs."""
+        """Return totals per class (C, T) and pair class (Q, T) spread over jobs and pairs."""
         each = x / self.count[:, None]
         pair = y / np.maximum(self.pair_count, 1)[:, None]
         return each[self.of_job], pair[self.of_pair]
 
 
 def _groups(key: Floats) -> tuple[Ints, Ints, Ints]:
-    """First member, group of each row and group sizes of identical rows."""
+    """Return first member, group of each row and group sizes of identical rows."""
     rows = np.ascontiguousarray(key)
     packed = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, inverse, count = np.unique(
@@ -88,7 +89,7 @@ def _groups(key: Floats) -> tuple[Ints, Ints, Ints]:
 def packed_classes(
     problem: ShareProblem, base: Floats, slope: Floats, useful: Bools
 ) -> PackedClasses:
-    """Classes of the problem; every job its own class if the pairs do not allow merging.
+    """Return the classes; every job is its own if the pairs do not allow merging.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def packed_classes(
     one, two = np.where(swap, two, one), np.where(swap, one, two)
     speeds = np.where(swap[:, None, None], speeds[:, :, ::-1], speeds)
     same = one == two
-    # Which of two jobs of one class is named first must not matter.
+    # The order of two jobs of one class must not matter.
     flip = same & (speeds[:, :, 0].sum(axis=1) > speeds[:, :, 1].sum(axis=1))
     speeds = np.where(flip[:, None, None], speeds[:, :, ::-1], speeds)
     table = np.column_stack([one, two, speeds.reshape(pairs.count, -1)])
@@ -139,7 +140,7 @@ def packed_classes(
 
 
 def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
-    """The kernel over classes with the (pair class, type) columns in ``pair``, shape (n, 2).
+    """Build the kernel over classes with the (pair class, type) columns ``pair``, (n, 2).
 
     Columns ``X``, ``Y``, then ``t / unit``; rows ``time``, ``capacity``, ``share``, all scaled to
     the size of 1.
@@ -199,7 +200,7 @@ def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
 
 
 def class_reduced_cost(classes: PackedClasses, pair: Ints, duals: Floats) -> Floats:
-    """What a unit of each (pair class, type) column would add to the objective of `class_model`.
+    """Return the reduced cost of each (pair class, type) column of `class_model`.
 
     Parameters
     ----------

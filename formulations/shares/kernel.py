@@ -2,10 +2,10 @@
 
     maximise t  subject to  thr_j >= base_j + t slope_j  and the polytope of `model`.
 
-Given GPU prices, `patterns.price` says how each job meets its demand. Where that is certain
-the job's shares are an affine function of t and need neither columns nor rows; the undecided jobs
-stay *free*. `reduced_model` is the resulting model, `price_bound` the Lagrangian bound that
-certifies its answer for all jobs. The driver is `morph_opt.shares.max_min`.
+Given GPU prices, `patterns.price` finds how each job meets its demand. If that is certain, the
+job's shares are an affine function of t and need neither columns nor rows; other jobs are *free*.
+`reduced_model` is the resulting model, `price_bound` the Lagrangian bound that certifies its answer
+for all jobs. The driver is `morph_opt.shares.max_min`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from formulations.tolerances import SMALLEST, SOLVED
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What the jobs must reach as a function of the level t.
+    """Demanded speeds of the jobs as a function of the level t.
 
     Parameters
     ----------
     speed
-        Steps per second, shape (J, T); 0 where a share is not allowed.
+        Steps per second, shape (J, T); 0 if a share is not allowed.
     load
-        GPUs that a share of 1 takes, shape (J,): the gang, times the number of merged jobs.
+        GPUs of a share of 1, shape (J,): the gang, times the number of merged jobs.
     capacity
         GPUs of each type, shape (T,).
     base, slope
@@ -49,7 +49,7 @@ class Demands:
         return int(self.load.size)
 
     def at(self, level: float) -> Floats:
-        """Demanded steps per second, shape (J,)."""
+        """Return the demanded steps per second, shape (J,)."""
         return self.base + level * self.slope
 
     @property
@@ -66,7 +66,7 @@ class Demands:
         return float((self.speed.max(axis=1)[rows] / self.slope[rows]).min(initial=np.inf))
 
     def level(self, x: Floats) -> float:
-        """Largest level that the shares reach, from the definition."""
+        """Return the largest level that the shares reach, from the definition."""
         rows = self.slope > 0
         thr = (self.speed * x).sum(axis=1)
         short = (thr < self.base - SOLVED * self.speed.max(axis=1)) & ~rows
@@ -75,7 +75,7 @@ class Demands:
         return float(((thr - self.base)[rows] / self.slope[rows]).min(initial=np.inf))
 
     def take(self, rows: Ints, capacity: Floats) -> Demands:
-        """Some of the jobs on another cluster."""
+        """Return some of the jobs on another cluster."""
         return Demands(
             self.speed[rows], self.load[rows], capacity, self.base[rows], self.slope[rows]
         )
@@ -83,7 +83,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A reduced model and its way back.
+    """A reduced model and the way back.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Reduced:
     entry
         (position in ``free``, type) of each x column.
     unit
-        The column is ``t / unit``.
+        Unit of the column ``t / unit``.
     constant, per_step
         Affine shares of the fixed jobs (0 in the rows of free ones), shape (J, T).
     """
@@ -107,7 +107,7 @@ class Reduced:
     per_step: Floats
 
     def shares(self, demands: Demands, point: Floats) -> tuple[float, Floats]:
-        """Level and shares (J, T) of a point."""
+        """Return level and shares (J, T) of a point."""
         level = float(point[self.entry.shape[0]]) * self.unit
         x = self.constant + self.per_step * demands.at(level)[:, None]
         x[self.free[self.entry[:, 0]], self.entry[:, 1]] = point[: self.entry.shape[0]]
@@ -117,7 +117,7 @@ class Reduced:
 def reduced_model(
     demands: Demands, free: Bools, best: Ints, *, level: tuple[float, float], minimise_load: bool
 ) -> Reduced:
-    """Exact model of the free jobs, the fixed ones folded into the capacity rows.
+    """Build the exact model of the free jobs, the fixed ones folded into the capacity rows.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def reduced_model(
     best
         Pattern of every fixed job, shape (J,).
     level
-        Bounds of t; equal to fix it.
+        Bounds of t; equal bounds fix it.
     minimise_load
-        Minimise the largest used fraction of a type at that level, instead of maximising t.
+        Whether to minimise the largest used fraction of a type instead of maximising t.
     """
     rows = np.flatnonzero(free)
     constant, per_step = affine_shares(demands.speed, best)
@@ -179,8 +179,8 @@ def _columns(
     level: tuple[float, float],
     minimise_load: bool,
 ) -> tuple[Ints, int, int]:
-    """Columns x[job, kind], t and load of the reduced model; the latter two are one each."""
-    # Of those that ask: what the others hold is large against rounding, or nothing.
+    """Add the columns x[job, kind] and the single columns t and load."""
+    # Only jobs with a slope: the holdings of others are 0 or large against rounding.
     need = np.where(demands.slope > 0, demands.at(level[1]), np.inf)
     top = boxes(demands.speed, need)
     x = builder.add_columns("x", np.stack([job, kind], axis=1), top[job, kind], integer=False)
@@ -198,11 +198,11 @@ def _columns(
 
 
 def forced_patterns(demands: Demands) -> Ints:
-    """Pattern of the jobs whose shares are certain whatever the prices; -1 for the others.
+    """Return the pattern of jobs whose shares are certain at any prices; -1 for the others.
 
-    A job that has nothing and asks for nothing takes nothing. One that asks for nothing more and
-    has the speed of its fastest type, to 1e-6, is there all the time; not where another type is
-    about as fast.
+    A job that has nothing and demands nothing takes nothing. A job that demands no more and has, to
+    1e-6, the speed of its fastest type spends all its time there, unless another type is about as
+    fast.
     """
     fastest = demands.speed.max(axis=1)
     best = demands.speed.argmax(axis=1)
@@ -215,7 +215,7 @@ def forced_patterns(demands: Demands) -> Ints:
 
 
 def price_bound(demands: Demands, prices: Floats, level: float) -> tuple[float, Patterns]:
-    """Upper bound on the level from GPU prices, and the patterns at ``level``.
+    """Return an upper bound on the level by GPU prices, and the patterns at ``level``.
 
     Notes
     -----

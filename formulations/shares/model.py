@@ -1,12 +1,12 @@
-"""The linear models of target shares; rows ``time``, ``capacity``, ``share``, ``slo``.
+"""Linear models of target shares; rows ``time``, ``capacity``, ``share``, ``slo``.
 
-All of them stand on the same polytope::
+All of them use the same polytope::
 
     (time)      sum_m x[j,m] + sum_{o contains j} sum_m y[o,m] <= 1            every job j
     (capacity)  sum_j s_j x[j,m] + sum_o s_o y[o,m] <= N_m                     every type m
     x, y >= 0
 
-and differ in what is asked of ``thr_j = sum_m T[j,m] x[j,m] + ...``.
+and differ in the rows on ``thr_j = sum_m T[j,m] x[j,m] + ...``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ShareModel:
     Parameters
     ----------
     model
-        Ready to solve.
+        The linear model.
     single, pair
-        Shape (columns, 2): (job, type) and (pair, type) behind the first columns, in order.
+        (job, type) and (pair, type) of the first columns, in order, shape (columns, 2).
     types, jobs, pairs
         Sizes of the share tables.
     """
@@ -45,7 +45,7 @@ class ShareModel:
     pairs: int
 
     def shares(self, point: Floats) -> tuple[Floats, Floats]:
-        """Shares of jobs (J, T) and pairs (P, T) of a point of the model."""
+        """Return the shares of jobs (J, T) and pairs (P, T) of a point of the model."""
         x = np.zeros((self.jobs, self.types))
         y = np.zeros((self.pairs, self.types))
         singles = self.single.shape[0]
@@ -107,11 +107,11 @@ class _Polytope:
         ]
 
     def scaled(self, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
-        """Throughput entries, job j multiplied by ``factor[j]``."""
+        """Return the throughput entries, job j multiplied by ``factor[j]``."""
         return [(job, col, value * factor[job]) for job, col, value in self.throughput]
 
     def restricted(self, rows: Ints, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
-        """Throughput entries of the jobs in ``rows`` alone, numbered by position in it."""
+        """Return the throughput entries of the jobs in ``rows``, numbered by position."""
         place = np.full(self.problem.jobs, -1, dtype=np.int64)
         place[rows] = np.arange(rows.size)
         out: list[tuple[Ints, Ints, Floats | float]] = []
@@ -121,7 +121,7 @@ class _Polytope:
         return out
 
     def done(self, cost: Floats) -> ShareModel:
-        """The finished model."""
+        """Return the finished model."""
         p = self.problem
         return ShareModel(
             self.builder.build(cost), self.single, self.pair, p.jobs, p.types, p.pairs.count
@@ -129,7 +129,7 @@ class _Polytope:
 
 
 def fastest(problem: ShareProblem) -> Floats:
-    """Largest throughput of each job that one share of 1 can give, steps/s, shape (J,)."""
+    """Return the largest throughput of each job at a share of 1, steps/s, shape (J,)."""
     return np.asarray(problem.speed.max(axis=1))
 
 
@@ -151,7 +151,7 @@ def raise_model(
     pair
         (pair, type) columns to offer, shape (n, 2); all allowed ones by default.
     scale
-        The column is ``t / scale``, so that it is of the size of 1.
+        Unit of the column ``t / scale``, which brings it to the size of 1.
     upper
         Upper bound of t.
     """
@@ -183,10 +183,10 @@ def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = Non
     Parameters
     ----------
     value
-        Worth of one step of job j on type m, shape (J, T); of a pair: of both its jobs.
+        Value of one step of job j on type m, shape (J, T).
     floor
-        Steps per second that must be reached, shape (J,); 0 for none. Those below
-        ``SHARES.negligible`` of its top speed are left out: whoever reads the answer grants them.
+        Steps per second that must be reached, shape (J,); 0 for none. Floors below
+        ``SHARES.negligible`` of the job's top speed have no row: the caller grants them afterwards.
     """
     top = _Polytope("target shares: value", problem, None)
     cost = np.zeros(top.x.size + top.y.size)
@@ -228,16 +228,16 @@ def headroom_model(
 ) -> ShareModel:
     """Maximise ``sum rise_j`` with ``thr_j >= floor_j + room_j rise_j``, rise in [0, 1].
 
-    The optimum is 0 exactly if no job with ``room_j > 0`` can rise above its floor while every
-    job keeps its own: the stopping test of water filling.
+    The optimum is 0 if and only if no job with ``room_j > 0`` can rise above its floor while all
+    jobs keep theirs: the stopping test of water filling.
 
     Parameters
     ----------
     floor, room
         Steps per second, shape (J,).
     pattern
-        Jobs at their floor with known shares (`formulations.shares.kernel.forced_patterns`): they
-        have no columns, what they hold is taken from the capacity. All are free by default.
+        Pattern of jobs at their floor (`formulations.shares.kernel.forced_patterns`), -1 for free
+        jobs: fixed jobs have no columns, and reduce the capacity. By default all are free.
     """
     pattern = np.full(problem.jobs, -1, dtype=np.int64) if pattern is None else pattern
     constant, per_step = affine_shares(problem.speed, np.maximum(pattern, 0))

@@ -1,4 +1,4 @@
-"""How one job reaches a demanded throughput most cheaply at given GPU prices: exact, vectorised.
+"""Cheapest way for one job to reach a throughput at given GPU prices: exact, vectorised.
 
 At prices ``lambda[m]`` (per GPU of type m) job j with demand D solves
 
@@ -31,9 +31,9 @@ class Patterns:
     best
         Index of the cheapest pattern, shape (J,): 0 none, 1..T one type, then pairs of types.
     cost
-        Its cost, shape (J,); inf where the demand cannot be met.
+        Cost of that pattern, shape (J,); inf if the demand cannot be met.
     slope
-        d cost / d demand of it, shape (J,).
+        Derivative of the cost by the demand, shape (J,).
     second
         Cost of the cheapest other pattern, shape (J,).
     """
@@ -45,21 +45,21 @@ class Patterns:
 
 
 def type_pairs(types: int) -> list[tuple[int, int]]:
-    """Ordered pairs (fast, slow) of type indices behind the pattern numbers from T + 1 on."""
+    """Return the ordered pairs (fast, slow) of type indices of patterns T + 1 and up."""
     return [p for a, b in combinations(range(types), 2) for p in ((a, b), (b, a))]
 
 
 def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns:
-    """Cheapest pattern of every job.
+    """Return the cheapest pattern of every job.
 
     Parameters
     ----------
     speed
-        Steps per second, shape (J, T); 0 where not allowed.
+        Steps per second, shape (J, T); 0 if not allowed.
     gang
         GPUs, shape (J,).
     prices
-        Per GPU of each type, at least 0, shape (T,).
+        Price of a GPU of each type, at least 0, shape (T,).
     demand
         Steps per second, shape (J,).
     """
@@ -90,9 +90,9 @@ def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns
 
 
 def boxes(speed: Floats, need: Floats) -> Floats:
-    """Shares that no job has to exceed to reach ``need`` (steps/s, shape (J,)), shape (J, T).
+    """Return shares that no job needs to exceed to reach ``need`` (steps/s, (J,)), shape (J, T).
 
-    Far below 1 they tell a solver the size of a column; 1 where the need is not small.
+    Far below 1 they tell a solver the size of a column; 1 unless the need is small.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = SHARES.spare * np.maximum(need, 0.0)[:, None] / speed
@@ -100,7 +100,7 @@ def boxes(speed: Floats, need: Floats) -> Floats:
 
 
 def affine_shares(speed: Floats, best: Ints) -> tuple[Floats, Floats]:
-    """Shares of a pattern as ``constant + per_step * demand``, both of shape (J, T)."""
+    """Return the shares of a pattern as ``constant + per_step * demand``, each (J, T)."""
     jobs, types = speed.shape
     constant, per_step = np.zeros((jobs, types)), np.zeros((jobs, types))
     for kind in range(types):

@@ -1,4 +1,4 @@
-"""`ShareProblem`: jobs, GPU types and throughputs as arrays; what a target share may be.
+"""`ShareProblem`: jobs, GPU types and throughputs as arrays; the polytope of target shares.
 
 A target share ``x[j, m]`` is the fraction of time that job j (its whole gang) spends on GPU type m.
 ``J`` jobs, ``T`` types, ``P`` pairs of jobs that may share the same GPUs. The notation is on
@@ -32,8 +32,8 @@ class PairTable:
     first, second
         The two jobs of each pair, shape (P,).
     throughput
-        Steps per second of the first and of the second job while they share, shape (P, T, 2).
-        A pair that cannot share on a type has 0 for both there.
+        Steps per second of the first and the second job while they share, shape (P, T, 2); 0 for
+        both on a type where they cannot share.
     """
 
     first: Ints = field(default_factory=_no_index)
@@ -53,14 +53,14 @@ class ShareProblem:
     Parameters
     ----------
     throughput
-        Steps per second of the whole gang, alone, shape (J, T); 0 where it cannot run.
+        Steps per second of the whole gang, alone, shape (J, T); 0 if it cannot run.
     gang
         GPUs of each job, shape (J,).
     capacity
         GPUs of each type, shape (T,).
     oversize
-        Whether a gang larger than a type may have a share there (up to ``capacity / gang``), as
-        the published code allows. By default such shares are fixed at 0.
+        Whether a gang larger than a type may have a share of it (up to ``capacity / gang``), as in
+        the published code. By default such shares are 0.
     pairs
         Packing candidates; none by default.
 
@@ -119,12 +119,12 @@ class ShareProblem:
 
     @property
     def holds(self) -> Bools:
-        """Which gangs fit which types, shape (J, T)."""
+        """Whether a gang fits a type, shape (J, T)."""
         return (self.gang[:, None] <= self.capacity[None, :]) | self.oversize
 
     @property
     def allowed(self) -> Bools:
-        """Where a job may have a share, shape (J, T)."""
+        """Whether a job may have a share of a type, shape (J, T)."""
         return self.holds & (self.throughput > 0) & (self.capacity > 0)
 
     @property
@@ -139,14 +139,14 @@ class ShareProblem:
 
     @property
     def pair_allowed(self) -> Bools:
-        """Where a pair may have a share, shape (P, T): both run, and both jobs are allowed."""
+        """Whether a pair may have a share, shape (P, T): both jobs run there and are allowed."""
         if not self.pairs.count:
             return np.zeros((0, self.types), dtype=bool)
         both = self.allowed[self.pairs.first] & self.allowed[self.pairs.second]
         return both & (self.pairs.throughput > 0).all(axis=2)
 
     def agnostic(self) -> ShareProblem:
-        """The same gangs and types with every throughput 1: what a type-blind policy sees.
+        """Return the same gangs and types with every throughput 1, as for a type-blind policy.
 
         Notes
         -----
@@ -155,7 +155,7 @@ class ShareProblem:
         return ShareProblem(np.ones_like(self.throughput), self.gang, self.capacity, self.oversize)
 
     def rates(self, x: Floats, pair_x: Floats | None = None) -> Floats:
-        """Steps per second of every job under the shares, shape (J,).
+        """Return the steps per second of every job under the shares, shape (J,).
 
         Parameters
         ----------
@@ -173,12 +173,12 @@ class ShareProblem:
 
 
 def equal_share_rates(problem: ShareProblem) -> Floats:
-    """Gavel's normaliser ``p_j = sum_m T[j, m] N_m / sum N``, steps per second, shape (J,)."""
+    """Return Gavel's normaliser ``p_j = sum_m T[j, m] N_m / sum N``, steps/s, shape (J,)."""
     return np.asarray(problem.throughput @ problem.capacity / problem.capacity.sum())
 
 
 def isolated_shares(problem: ShareProblem) -> Floats:
-    """Shares of a job that owns 1/J of every type, shape (J, T).
+    """Return the shares of a job that owns 1/J of every type, shape (J, T).
 
     ``x[j, m] = (N_m / J) / s_j`` on the types that can hold its gang, a row scaled down to sum 1
     where it exceeds 1.
@@ -189,7 +189,7 @@ def isolated_shares(problem: ShareProblem) -> Floats:
 
 
 def isolated_rates(problem: ShareProblem) -> Floats:
-    """Steps per second of every job under `isolated_shares`, shape (J,)."""
+    """Return the steps per second of every job under `isolated_shares`, shape (J,)."""
     return problem.rates(isolated_shares(problem))
 
 
@@ -199,7 +199,7 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
     Raises
     ------
     ValueError
-        Naming the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and what breaks it.
+        With the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and its violation.
     """
     pair_x = np.zeros((problem.pairs.count, problem.types)) if pair_x is None else pair_x
     if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -SOLVED:
