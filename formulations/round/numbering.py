@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_rows, gathered, joined, no_floats, no_ints
 from formulations.resources import UPLINK
+from formulations.round.base_tables import HoldTable, JobTable, NodeTable
 from formulations.round.candidates import CandidateTable, Scope, amounts, per_unit
 from formulations.round.options import ClassGpus, Held, MemberTable, OptionTable
+from formulations.round.returns import ReturnTable
+from formulations.round.shared import SharedTable
 
-if TYPE_CHECKING:
-    from formulations.round.tables import RoundProblem
+
+class Tables(NamedTuple):
+    """Tables of a round that determine its options."""
+
+    jobs: JobTable
+    candidates: CandidateTable
+    nodes: NodeTable
+    holds: HoldTable
+    shared: SharedTable
+    returns: ReturnTable
 
 
-def options_of(problem: RoundProblem) -> OptionTable:
+def options_of(tables: Tables) -> OptionTable:
     """Return the options: candidates, shared ones, those on named nodes, then stays."""
-    jobs, table, shared = problem.jobs, problem.candidates, problem.shared
-    nodes, holds = problem.nodes, problem.holds
-    count = table.count + shared.count + problem.returns.options
+    jobs, table, shared = tables.jobs, tables.candidates, tables.shared
+    nodes, holds = tables.nodes, tables.holds
+    count = table.count + shared.count + tables.returns.options
     stay = np.full(jobs.count, -1, dtype=np.int64)
     running = np.flatnonzero(jobs.running).astype(np.int64)
     stay[running] = np.arange(count, count + running.size)
-    members, held = _members(problem, running, stay), _held(problem, stay)
-    starts = _starts(problem, held)
+    members, held = _members(tables, running, stay), _held(tables, stay)
+    starts = _starts(tables, held)
     # From the templates, so that the columns of all candidates are not stored twice.
     rows, which = starts.templates
     node_class = gathered(rows.node_class, which, np.zeros(running.size, dtype=np.int64))
@@ -36,18 +47,18 @@ def options_of(problem: RoundProblem) -> OptionTable:
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     possible = np.ones(count + running.size, dtype=bool)
     if count > table.count:
-        possible[held.option[~_may_come(problem, starts, members, held)]] = False
-        possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
+        possible[held.option[~_may_come(tables, starts, members, held)]] = False
+        possible[table.count + shared.count + np.flatnonzero(~_may_be_there(tables))] = False
     alone = count == table.count  # every option is of one job: columns equal the members'
     job = members.job if alone else np.concatenate([starts.job, running])
-    mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
+    mixed, worst = _mixed(tables, starts, held, node_class), _worst_side(tables, starts, held)
     return OptionTable(
         starts, members, held, job, node_class, gpus, mixed, worst, possible, stay, gang
     )
 
 
-def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
-    nodes, (starts, _) = problem.nodes, starts.templates
+def _worst_side(tables: Tables, starts: CandidateTable, held: Held) -> Floats:
+    nodes, (starts, _) = tables.nodes, starts.templates
     worst = np.zeros((nodes.classes, starts.side.shape[1]))
     side = starts.side_per_gpu
     at_rows(np.maximum, worst, starts.node_class, side)
@@ -59,14 +70,12 @@ def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Fl
     return worst
 
 
-def _mixed(
-    problem: RoundProblem, starts: CandidateTable, held: Held, node_class: Ints
-) -> ClassGpus:
+def _mixed(tables: Tables, starts: CandidateTable, held: Held, node_class: Ints) -> ClassGpus:
     """Return the GPUs per class of options on several classes; shared ones have one class."""
-    classes, first = problem.nodes.classes, problem.candidates.count
-    if problem.shared.count:
-        held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
-    there = problem.nodes.node_class[held.node]
+    classes, first = tables.nodes.classes, tables.candidates.count
+    if tables.shared.count:
+        held = held.take((held.option < first) | (held.option >= first + tables.shared.count))
+    there = tables.nodes.node_class[held.node]
     if not starts.templates[0].mixed.any() and (there == node_class[held.option]).all():
         return ClassGpus(no_ints(), no_ints(), no_floats())
     option = np.concatenate([starts.part_candidate, held.option])
@@ -81,12 +90,12 @@ def _mixed(
     return ClassGpus(key // classes, key % classes, total)
 
 
-def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
+def _members(tables: Tables, running: Ints, stay: Ints) -> MemberTable:
     table, jobs, shared, returns = (
-        problem.candidates,
-        problem.jobs,
-        problem.shared,
-        problem.returns,
+        tables.candidates,
+        tables.jobs,
+        tables.shared,
+        tables.returns,
     )
     back, first = returns.candidate[returns.placed], table.count + shared.count
     job = np.concatenate([table.job, shared.job, table.job[back], running])
@@ -109,16 +118,16 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
             rows.iteration_s[which[back]],
             jobs.stay_iteration_s[running],
         ),
-        startup_s=startups(problem, job, done),
+        startup_s=startups(tables, job, done),
         alone=done,
         starts=done < table.count,
     )
 
 
-def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
+def startups(tables: Tables, job: Ints, alone: Ints) -> Floats:
     """Return the start-up ahead of each member, given its job and option alone, shape (M,)."""
-    table, jobs, returns = problem.candidates, problem.jobs, problem.returns
-    if not (problem.shared.count or returns.count):
+    table, jobs, returns = tables.candidates, tables.jobs, tables.returns
+    if not (tables.shared.count or returns.count):
         return gathered(jobs.restart_s, table.job, jobs.restart_left_s[job[table.count :]])
     price = returns.prices(jobs.restart_s[table.job])
     startup_s = np.empty(job.size)
@@ -132,13 +141,13 @@ def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
     return startup_s
 
 
-def _held(problem: RoundProblem, stay: Ints) -> Held:
+def _held(tables: Tables, stay: Ints) -> Held:
     """Return the holds of stays, then of shared options and of options on named nodes.
 
     Members of a shared option hold GPUs once and everything else each.
     """
-    table, shared, holds = problem.candidates, problem.shared, problem.holds
-    if not shared.count and not problem.returns.options:
+    table, shared, holds = tables.candidates, tables.shared, tables.holds
+    if not shared.count and not tables.returns.options:
         rows: Ints = np.arange(holds.count, dtype=np.int64)
         return Held(
             stay[holds.job], holds.job, holds.node, holds.demand, holds.uplink_gb_per_s, rows
@@ -152,14 +161,14 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     comes = shared.candidate[beside[entry]] >= 0
     gpus, partner = demand[place[comes], 0], shared.candidate[beside[entry[comes]]]
     np.add.at(demand[:, 1:], place[comes], amounts(table.side[partner], gpus))
-    key = holds.job * problem.nodes.count + holds.node
-    there = shared.job[beside[entry[~comes]]] * problem.nodes.count + node[place[~comes]]
+    key = holds.job * tables.nodes.count + holds.node
+    there = shared.job[beside[entry[~comes]]] * tables.nodes.count + node[place[~comes]]
     theirs, which = joined(key, there)
     np.add.at(demand[:, 1:], place[~comes][which], holds.demand[theirs, 1:])
-    leaf, some = problem.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)
+    leaf, some = tables.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)
     some[option] = leaf
     crosses = np.isin(option, option[leaf != some[option]])
-    back = _held_again(problem)
+    back = _held_again(tables)
     return Held(
         np.concatenate([stay[holds.job], table.count + option, back.option]),
         np.concatenate([holds.job, holds.job[row], back.job]),
@@ -176,28 +185,28 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     )
 
 
-def _held_again(problem: RoundProblem) -> Held:
+def _held_again(tables: Tables) -> Held:
     """Return the holds of the options on named nodes."""
-    table, returns = problem.candidates, problem.returns
+    table, returns = tables.candidates, tables.returns
     candidate = returns.candidate[returns.placed]
     rows = table.take(candidate)
     owner = rows.part_candidate
     return Held(
-        table.count + problem.shared.count + returns.of_node,
+        table.count + tables.shared.count + returns.of_node,
         rows.job[owner],
         returns.node,
         rows.demands(slice(None)),
         rows.part_gpus * rows.sent_per_gpu[owner],
-        np.full(owner.size, problem.holds.count),
+        np.full(owner.size, tables.holds.count),
     )
 
 
-def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
+def _starts(tables: Tables, held: Held) -> CandidateTable:
     """Return the candidates, followed by rows for shared options and for named nodes."""
-    found = _shared_starts(problem, held)
-    if not problem.returns.options:
+    found = _shared_starts(tables, held)
+    if not tables.returns.options:
         return found
-    back = problem.candidates.take(problem.returns.candidate[problem.returns.placed])
+    back = tables.candidates.take(tables.returns.candidate[tables.returns.placed])
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(found, name), getattr(back, name)])
         for name in ("job", "node_class", "iteration_s", "gpus", "side", "node_set")
@@ -213,9 +222,9 @@ def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
     )
 
 
-def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
+def _shared_starts(tables: Tables, held: Held) -> CandidateTable:
     """Return the candidates, followed by rows for shared options."""
-    table, shared = problem.candidates, problem.shared
+    table, shared = tables.candidates, tables.shared
     if not shared.count:
         return table
     host = shared.candidate[shared.first]
@@ -236,7 +245,7 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     here = held.option >= table.count
     here &= held.option < table.count + size
     place = held.option[here] - table.count
-    node_class[place] = problem.nodes.node_class[held.node[here]]
+    node_class[place] = tables.nodes.node_class[held.node[here]]
     node_class[option] = table.node_class[partner]
     side[place] = per_unit(held.demand[here, 1:], held.demand[here, 0])
     np.add.at(gpus, place, held.demand[here, 0].astype(np.int64))
@@ -256,18 +265,16 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     )
 
 
-def _may_come(
-    problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
-) -> Bools:
+def _may_come(tables: Tables, starts: CandidateTable, members: MemberTable, held: Held) -> Bools:
     """Return whether all jobs of an option in place may be on each node it holds, (E,).
 
     For options on named nodes, `_may_be_there` checks the class.
     """
-    nodes = problem.nodes
+    nodes = tables.nodes
     comes = np.isin(held.option, members.option[members.starts])
     row = held.option[comes]
     usable = nodes.open[held.node[comes]]
-    named = row >= problem.candidates.count + problem.shared.count
+    named = row >= tables.candidates.count + tables.shared.count
     usable &= (nodes.node_class[held.node[comes]] == starts.node_class[row]) | named
     usable &= nodes.sets[starts.node_set[row], held.node[comes]]
     found = np.ones(held.option.size, dtype=bool)
@@ -275,9 +282,9 @@ def _may_come(
     return found
 
 
-def _may_be_there(problem: RoundProblem) -> Bools:
+def _may_be_there(tables: Tables) -> Bools:
     """Return whether named nodes are of their parts' classes and scope, shape (R,)."""
-    table, returns, nodes = problem.candidates, problem.returns, problem.nodes
+    table, returns, nodes = tables.candidates, tables.returns, tables.nodes
     candidate, fine = returns.candidate[returns.placed], np.ones(returns.options, dtype=bool)
     fine[returns.of_node[nodes.node_class[returns.node] != table.take(candidate).part_class]] = (
         False

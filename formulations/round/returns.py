@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import joined, no_floats, no_ints, require_shapes
-from formulations.round.rule_table import RULE_X
-
-if TYPE_CHECKING:
-    from formulations.round.tables import RoundProblem
+from formulations.columns import no_floats, no_ints, require_shapes
+from formulations.round.base_tables import JobTable, NodeTable
+from formulations.round.candidates import CandidateTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +69,9 @@ class ReturnTable:
         return found
 
 
-def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
-    """Return the round with other prices of starts.
-
-    An option on named nodes has in each rule's row the entry of its candidate. Shared options must
-    be in the round already: those of this table follow them.
-    """
-    rules, first = problem.rules, problem.candidates.count + problem.shared.count
-    starts = np.where(rules.kind == RULE_X, rules.index, -1)
-    entry, option = joined(starts, returns.candidate[returns.placed])
-    rules = replace(
-        rules,
-        row=np.concatenate([rules.row, rules.row[entry]]),
-        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
-        index=np.concatenate([rules.index, first + option]),
-        value=np.concatenate([rules.value, rules.value[entry]]),
-    )
-    return replace(problem, returns=returns, rules=rules)
-
-
-def require_returns(problem: RoundProblem) -> None:
+def require_returns(
+    returns: ReturnTable, jobs: JobTable, table: CandidateTable, nodes: NodeTable
+) -> None:
     """Refuse prices of starts that contradict the other tables.
 
     Raises
@@ -99,12 +79,11 @@ def require_returns(problem: RoundProblem) -> None:
     ValueError
         With the column and the rule in its message.
     """
-    returns, table = problem.returns, problem.candidates
     if not returns.count:
         return
     for name, index, limit in (
         ("candidate", returns.candidate, table.count),
-        ("node", returns.node, problem.nodes.count),
+        ("node", returns.node, nodes.count),
     ):
         if index.size and (index.min() < 0 or index.max() >= limit):
             raise ValueError(f"returns.{name} must lie below {limit}")
@@ -120,5 +99,5 @@ def require_returns(problem: RoundProblem) -> None:
         raise ValueError("returns.node must name distinct nodes")
     if table.loose[returns.candidate[placed]].any():
         raise ValueError("returns.node must be left to candidates that are not loose")
-    if problem.jobs.running[table.job[returns.candidate[placed]]].any():
+    if jobs.running[table.job[returns.candidate[placed]]].any():
         raise ValueError("returns.node must be left to queued jobs: the others stay where they are")

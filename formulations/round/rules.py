@@ -7,10 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from formulations.columns import joined
 from formulations.linear_model import ModelBuilder
 from formulations.objectives import kept
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
-from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.round.tables import (
+    Level,
+    ReturnTable,
+    RoundProblem,
+    Selection,
+    SharedTable,
+)
 from formulations.tolerances import FEASIBILITY
 
 
@@ -80,6 +87,49 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     if bad.size:
         return rules.name[bad[0]], rules.label[bad[0]]
     return None
+
+
+def with_shared(problem: RoundProblem, shared: SharedTable) -> RoundProblem:
+    """Return the round with options of several jobs.
+
+    Such an option has in each rule's row the sum of the entries of what its jobs do alone.
+    """
+    rules = problem.rules
+    starts = np.where(rules.kind == RULE_X, rules.index, -1)
+    stays = np.where(rules.kind == RULE_S, rules.index, -1)
+    own = shared.candidate >= 0
+    found = (
+        joined(starts, np.where(own, shared.candidate, -2)),
+        joined(stays, np.where(own, -2, shared.job)),
+    )
+    entry, member = (np.concatenate(both) for both in zip(*found, strict=True))
+    rules = replace(
+        rules,
+        row=np.concatenate([rules.row, rules.row[entry]]),
+        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
+        index=np.concatenate([rules.index, problem.candidates.count + shared.option[member]]),
+        value=np.concatenate([rules.value, rules.value[entry]]),
+    )
+    return replace(problem, shared=shared, rules=rules)
+
+
+def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
+    """Return the round with other prices of starts.
+
+    An option on named nodes has in each rule's row the entry of its candidate. Shared options must
+    be in the round already: those of this table follow them.
+    """
+    rules, first = problem.rules, problem.candidates.count + problem.shared.count
+    starts = np.where(rules.kind == RULE_X, rules.index, -1)
+    entry, option = joined(starts, returns.candidate[returns.placed])
+    rules = replace(
+        rules,
+        row=np.concatenate([rules.row, rules.row[entry]]),
+        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
+        index=np.concatenate([rules.index, first + option]),
+        value=np.concatenate([rules.value, rules.value[entry]]),
+    )
+    return replace(problem, returns=returns, rules=rules)
 
 
 def with_promises(problem: RoundProblem) -> RoundProblem:

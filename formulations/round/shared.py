@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import joined, no_floats, no_ints, require_shapes
-from formulations.round.rule_table import RULE_S, RULE_X
-
-if TYPE_CHECKING:
-    from formulations.round.tables import RoundProblem
+from formulations.columns import no_floats, no_ints, require_shapes
+from formulations.round.base_tables import JobTable
+from formulations.round.candidates import CandidateTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +57,7 @@ class SharedTable:
         return np.flatnonzero(np.diff(self.option, prepend=-1))
 
 
-def with_shared(problem: RoundProblem, shared: SharedTable) -> RoundProblem:
-    """Return the round with options of several jobs.
-
-    Such an option has in each rule's row the sum of the entries of what its jobs do alone.
-    """
-    rules = problem.rules
-    starts = np.where(rules.kind == RULE_X, rules.index, -1)
-    stays = np.where(rules.kind == RULE_S, rules.index, -1)
-    own = shared.candidate >= 0
-    found = (
-        joined(starts, np.where(own, shared.candidate, -2)),
-        joined(stays, np.where(own, -2, shared.job)),
-    )
-    entry, member = (np.concatenate(both) for both in zip(*found, strict=True))
-    rules = replace(
-        rules,
-        row=np.concatenate([rules.row, rules.row[entry]]),
-        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
-        index=np.concatenate([rules.index, problem.candidates.count + shared.option[member]]),
-        value=np.concatenate([rules.value, rules.value[entry]]),
-    )
-    return replace(problem, shared=shared, rules=rules)
-
-
-def require_shared(problem: RoundProblem) -> None:
+def require_shared(shared: SharedTable, jobs: JobTable, table: CandidateTable) -> None:
     """Refuse options of several jobs that contradict the other tables.
 
     Raises
@@ -92,7 +65,6 @@ def require_shared(problem: RoundProblem) -> None:
     ValueError
         With the column and the rule in its message.
     """
-    shared, jobs = problem.shared, problem.jobs
     if shared.gang.size and shared.gang.shape != (jobs.count,):
         raise ValueError(f"shared.gang must have shape ({jobs.count},), got {shared.gang.shape}")
     sharing = same_gpus(shared.gang)
@@ -102,31 +74,32 @@ def require_shared(problem: RoundProblem) -> None:
         return
     for name, index, limit in (
         ("job", shared.job, jobs.count),
-        ("candidate", shared.candidate + 1, problem.candidates.count + 1),
+        ("candidate", shared.candidate + 1, table.count + 1),
     ):
         if index.min() < 0 or index.max() >= limit:
             raise ValueError(f"shared.{name} must lie below {limit}")
     if not (np.isfinite(shared.iteration_s) & (shared.iteration_s > 0)).all():
         raise ValueError("shared.iteration_s must be positive and finite")
-    _require_members(problem, np.bincount(shared.option))
+    _require_members(shared, jobs, table, np.bincount(shared.option))
 
 
-def _require_members(problem: RoundProblem, members: Ints) -> None:
-    shared, jobs = problem.shared, problem.jobs
+def _require_members(
+    shared: SharedTable, jobs: JobTable, table: CandidateTable, members: Ints
+) -> None:
     first, starts = shared.first[shared.option], shared.candidate >= 0
     ascending = (np.diff(shared.option, prepend=0) >= 0).all()
     if not ascending or (members < 2).any():
         raise ValueError("shared.option must count up from 0, two jobs or more each")
     if np.unique(shared.option * jobs.count + shared.job).size < shared.job.size:
         raise ValueError("shared.job must be another job")
-    if (problem.candidates.job[shared.candidate[starts]] != shared.job[starts]).any():
+    if (table.job[shared.candidate[starts]] != shared.job[starts]).any():
         raise ValueError("shared.candidate must be one of its job")
     if not jobs.running[shared.job[~starts]].all():
         raise ValueError("shared.candidate must not be a stay where nothing runs")
-    of_classes = problem.candidates.mixed | problem.candidates.loose
+    of_classes = table.mixed | table.loose
     if of_classes[shared.candidate[starts]].any():
         raise ValueError("shared.candidate must be on nodes of one class, each part on its own")
-    _require_one_place(problem)
+    _require_one_place(shared, table)
     if (starts[first] & ~starts).any():
         raise ValueError("shared.candidate of the first job must be a stay if another's is")
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
@@ -134,9 +107,8 @@ def _require_members(problem: RoundProblem, members: Ints) -> None:
         raise ValueError("shared options in which all stay must be of the same GPUs")
 
 
-def _require_one_place(problem: RoundProblem) -> None:
+def _require_one_place(shared: SharedTable, table: CandidateTable) -> None:
     """Refuse options whose candidates are of several node classes, or confined to several sets."""
-    shared, table = problem.shared, problem.candidates
     starts = shared.candidate >= 0
     option, candidate = shared.option[starts], shared.candidate[starts]
     # Set 0 is all nodes and agrees with every set. A class agrees with itself alone.

@@ -7,16 +7,16 @@ running jobs (one row per job and node). ``R`` node resources, in the order of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats, Ints
+from formulations.arrays import Floats, Ints
 from formulations.columns import LEFT_OUT, altered, at_rows, fill, require_shapes
-from formulations.resources import LEAST, RESOURCES
+from formulations.round.base_tables import HoldTable, JobTable, NodeTable
 from formulations.round.candidates import CandidateTable, Scope
-from formulations.round.numbering import options_of, startups
+from formulations.round.numbering import Tables, options_of, startups
 from formulations.round.options import OptionTable
 from formulations.round.returns import ReturnTable, require_returns
 from formulations.round.rule_table import RuleTable
@@ -30,152 +30,6 @@ __all__ = [
 
 NONE = -1
 """Choice of a job that gets nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobTable:
-    """Active jobs; every column has shape (J,).
-
-    Parameters
-    ----------
-    iterations_left
-        Remaining work.
-    request_iteration_s
-        Seconds per iteration of the requested configuration (its speed is 1).
-    guaranteed
-        Whether the job was promised at least the speed of its request.
-    restart_s
-        Start-up of a start or a change of configuration.
-    restart_left_s
-        Remaining start-up of a running job.
-    stay_iteration_s
-        Seconds per iteration, alone, on the nodes of a running job; NaN for a queued job.
-    attained_gpu_s
-        GPU-seconds held so far.
-    submission_s
-        Instant of submission.
-    weight
-        Share weight.
-    """
-
-    iterations_left: Floats
-    request_iteration_s: Floats
-    guaranteed: Bools
-    restart_s: Floats
-    restart_left_s: Floats
-    stay_iteration_s: Floats
-    attained_gpu_s: Floats
-    submission_s: Floats
-    weight: Floats
-
-    def __post_init__(self) -> None:
-        require_shapes(self, **{column.name: (self.count,) for column in fields(self)})
-
-    @property
-    def count(self) -> int:
-        """Number of jobs J."""
-        return int(self.iterations_left.size)
-
-    @property
-    def running(self) -> Bools:
-        """Jobs that hold GPUs as the round begins, shape (J,)."""
-        return ~np.isnan(self.stay_iteration_s)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTable:
-    """Nodes of a round.
-
-    Parameters
-    ----------
-    node_class
-        Class of each node, shape (N,).
-    capacity
-        Resources of a node of each class, shape (T, R).
-    open
-        Whether new parts may be placed on the node, shape (N,); False if drained or failed.
-    leaf, domain
-        Leaf switch and NVLink domain of each node, shape (N,); by default one leaf, and a domain
-        per node.
-    uplink_gb_per_s
-        Uplink capacity of each leaf, shape (L,), inf if unlimited; by default unlimited.
-    sets
-        Node sets that candidates may be confined to, shape (M, N); row 0 is all nodes.
-    """
-
-    node_class: Ints
-    capacity: Floats
-    open: Bools
-    leaf: Ints = LEFT_OUT
-    domain: Ints = LEFT_OUT
-    uplink_gb_per_s: Floats = LEFT_OUT
-    sets: Bools = LEFT_OUT
-
-    def __post_init__(self) -> None:
-        nodes = self.count
-        fill(
-            self,
-            leaf=np.zeros(nodes, dtype=np.int64),
-            domain=np.arange(nodes, dtype=np.int64),
-            sets=np.ones((1, nodes), dtype=bool),
-        )
-        require_shapes(self, **dict.fromkeys(("node_class", "open", "leaf", "domain"), (nodes,)))
-        leaves = int(self.leaf.max(initial=0)) + 1
-        fill(self, uplink_gb_per_s=np.full(leaves, np.inf))
-        # A leaf without nodes may have an uplink; a leaf with nodes must.
-        require_shapes(
-            self,
-            capacity=(self.classes, max(LEAST, min(self.resources, len(RESOURCES)))),
-            sets=(max(1, self.sets.shape[0]), nodes),
-            uplink_gb_per_s=(max(leaves, self.uplink_gb_per_s.size),),
-        )
-
-    @property
-    def count(self) -> int:
-        """Number of nodes N."""
-        return int(self.node_class.size)
-
-    @property
-    def classes(self) -> int:
-        """Number of node classes T."""
-        return int(self.capacity.shape[0])
-
-    @property
-    def resources(self) -> int:
-        """Number of resources R."""
-        return int(self.capacity.shape[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class HoldTable:
-    """Holdings of running jobs: one row per (job, node).
-
-    Parameters
-    ----------
-    job, node
-        Job and node, shape (H,).
-    demand
-        Resources held, shape (H, R).
-    uplink_gb_per_s
-        Bandwidth reserved on the uplink of the node's leaf, shape (H,): the network share of a job
-        that crosses leaves, otherwise 0; by default 0.
-    """
-
-    job: Ints
-    node: Ints
-    demand: Floats
-    uplink_gb_per_s: Floats = LEFT_OUT
-
-    def __post_init__(self) -> None:
-        rows = (self.count,)
-        fill(self, uplink_gb_per_s=np.zeros(rows))
-        require_shapes(self, **dict.fromkeys(("job", "node", "uplink_gb_per_s"), rows))
-        require_shapes(self, demand=(self.count, self.demand.shape[-1]))
-
-    @property
-    def count(self) -> int:
-        """Number of holds H."""
-        return int(self.job.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +97,11 @@ class RoundProblem:
         holding[h.job] = True
         if (holding != self.jobs.running).any():
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
-        require_shared(self)
-        require_returns(self)
+        require_shared(self.shared, self.jobs, self.candidates)
+        require_returns(self.returns, self.jobs, self.candidates, n)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + FEASIBILITY)).any():
             raise ValueError("holds must not exceed the capacity of a node")
-        object.__setattr__(self, "options", options_of(self))
+        object.__setattr__(self, "options", options_of(self._tables()))
 
     def later(self, jobs: JobTable) -> RoundProblem:
         """Return the same round after its jobs made progress and nothing else changed.
@@ -266,8 +120,12 @@ class RoundProblem:
         if not np.array_equal(jobs.stay_iteration_s, self.jobs.stay_iteration_s, equal_nan=True):
             raise ValueError("jobs.stay_iteration_s must be what it was")
         found, members = altered(self, jobs=jobs), self.options.members
-        startup_s = startups(found, members.job, members.alone)
+        startup_s = startups(found._tables(), members.job, members.alone)
         return altered(found, options=self.options.later(startup_s))
+
+    def _tables(self) -> Tables:
+        """Return the tables that the options are derived from."""
+        return Tables(self.jobs, self.candidates, self.nodes, self.holds, self.shared, self.returns)
 
     def returning(self, option: int) -> int | None:
         """Return the row of `returns` of an option, or None for all other options."""

@@ -13,7 +13,8 @@ from formulations import node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.decode import in_place_fits, without_jobs
 from formulations.round.rule_table import RULE_S, RULE_X
-from formulations.round.shared import SharedTable, with_shared
+from formulations.round.rules import with_shared
+from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.policies.objectives.plain import Jct, Throughput

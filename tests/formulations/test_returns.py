@@ -11,7 +11,8 @@ from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_assignment, node_pattern
 from formulations.prices.certify import bound_by_prices
 from formulations.round.check import RuleError, check
-from formulations.round.returns import ReturnTable, with_returns
+from formulations.round.returns import ReturnTable
+from formulations.round.rules import with_returns
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.policies.objectives.plain import Jct, Throughput

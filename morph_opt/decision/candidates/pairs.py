@@ -22,7 +22,8 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.round.candidates import amounts, per_unit
-from formulations.round.shared import SharedTable, with_shared
+from formulations.round.rules import with_shared
+from formulations.round.shared import SharedTable
 from formulations.round.tables import RoundProblem
 from morph_opt.decision.candidates.slices import ModelSlice
 from morph_opt.decision.candidates.table import RoundView

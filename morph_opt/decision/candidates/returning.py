@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.round.returns import ReturnTable, with_returns
+from formulations.round.returns import ReturnTable
+from formulations.round.rules import with_returns
 from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import Cluster
 

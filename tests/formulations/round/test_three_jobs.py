@@ -16,7 +16,8 @@ from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.rule_table import RULE_S
-from formulations.round.shared import SharedTable, with_shared
+from formulations.round.rules import with_shared
+from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.policies.objectives.plain import Jct

@@ -10,7 +10,8 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel
 from formulations.parameters import PATTERNS
-from formulations.round.shared import SharedTable, with_shared
+from formulations.round.rules import with_shared
+from formulations.round.shared import SharedTable
 from formulations.round.tables import Level, RoundProblem
 from tests.formulations.worlds.pairs import Pair, Wanted
 from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny

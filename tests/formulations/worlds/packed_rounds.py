@@ -11,7 +11,8 @@ from itertools import combinations, product
 import numpy as np
 
 from formulations.round.rule_table import RULE_X
-from formulations.round.shared import SharedTable, with_shared
+from formulations.round.rules import with_shared
+from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     NONE,
     HoldTable,
