@@ -61,20 +61,6 @@ def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
         _file.reset(token)
 
 
-_given: ContextVar[Mapping[str, object]] = ContextVar("given", default={})  # noqa: B039 - never changed
-"""Extensions that were given as values, by the names under which they are looked up."""
-
-
-@contextmanager
-def given_by_value(values: Mapping[str, object]) -> Iterator[None]:
-    """Within it, these names are those of values that a caller holds; nothing is imported."""
-    token = _given.set({**_given.get(), **values})
-    try:
-        yield
-    finally:
-        _given.reset(token)
-
-
 @contextmanager
 def _trusted_path() -> Iterator[None]:
     """The module search path without the current folder, while a file's names are looked up."""
@@ -106,13 +92,19 @@ def extension(group: str, name: str) -> Any | None:
         and was not allowed.
     """
     with _trusted_path():
-        found = _given.get().get(name) or _found(group, name)
+        found = _found(group, name)
+    if found is not None:
+        remember(found, name)
+    return found
+
+
+def remember(found: object, name: str) -> None:
+    """Note the package of a caller's own code, so that `blamed_on` can name it."""
     # A `functools.partial` says of itself that it is of functools: its function knows better.
     written = inspect.unwrap(found.func) if isinstance(found, partial) else found
     package = str(getattr(written, "__module__", None) or name).partition(":")[0].split(".")[0]
-    if found is not None and package not in _NOT_A_USERS:
+    if package not in _NOT_A_USERS:
         _loaded[package] = name
-    return found
 
 
 _NOT_A_USERS = {"morph_opt", "formulations", *sys.stdlib_module_names}

@@ -201,14 +201,17 @@ class Engine:
         )
 
     def skip_ahead(self) -> bool:
-        """Decide the next boundary as this one was decided; whether that is one without an event.
+        """Repeat a steady decision at the next boundary, and return whether that was possible.
 
-        For a decision that changed nothing and stands: where a job arrives or completes before the
-        next boundary, a node changes or the replay ends, nothing is done, and `advance` is to be
-        called. Otherwise the round is decided, and costs the same however many jobs there are.
+        It is possible if nothing happens until then. Otherwise nothing is done, and `advance` is to
+        be called. It costs the same for any number of jobs.
         """
         time_s = self._time_of(self._boundary + 1)
         config, jobs = self._config, self._trace.jobs
+        # Go through `advance` if (1) the last round changed an allocation, or none was decided;
+        # (2) this boundary is not decided yet; (3) a search is open, whose trials `advance` cuts;
+        # (4) the replay has stalled, which `advance` ends; (5) the horizon comes before the next
+        # boundary; (6) a job arrives by then; or (7) a node changes or a job completes by then.
         if (
             self._last is None
             or self._decision_due

@@ -129,10 +129,10 @@ def mode_of(given: argparse.Namespace) -> Mode:
     """How the controller is to work."""
     from morph_opt.live.turn import Mode, read_own_rules
     from morph_opt.policies.auto import AUTO
-    from morph_opt.policies.registry import require_understood
+    from morph_opt.policies.registry import resolve
 
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
-    require_understood(given.policy, options.get("objective", AUTO), options)
+    resolve(given.policy, options.get("objective", AUTO)).require_understood(options)
     rules = read_own_rules(options.pop("rules", None))
     return Mode(
         given.command,

@@ -13,7 +13,7 @@ from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.domain.options import asked
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.plan.parameters import FLEET, SEARCH
-from morph_opt.replay.arguments import add_prices, require_failures
+from morph_opt.replay.cli import add_prices, require_failures
 from morph_opt.replay.scenario import Failures, Scheduler, Workload
 from morph_opt.traces.options import LOG_OPTIONS, LogOptions
 

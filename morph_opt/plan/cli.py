@@ -19,7 +19,7 @@ from morph_opt.domain import InputError, Range
 from morph_opt.domain.options import Setting, asked
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.plan.arguments import make_parser, variant_parser
-from morph_opt.replay.arguments import scenario_from
+from morph_opt.replay.cli import scenario_from
 from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
 from morph_opt.traces.options import LogOptions
 

@@ -17,7 +17,7 @@ from morph_opt.plan.arriving import Coming
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.policies.base import Policy
 from morph_opt.replay.initial import continued
-from morph_opt.replay.prepare import Prepared, policy_of
+from morph_opt.replay.prepare import Prepared
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -146,5 +146,4 @@ def _look(
 
 def fresh_policy(prepared: Prepared) -> Policy:
     """Make a new policy, as an object serves one run."""
-    scheduler = prepared.scenario.scheduler
-    return policy_of(scheduler, prepared.belief, prepared.truth, prepared.policy_options)
+    return prepared.fresh_policy()

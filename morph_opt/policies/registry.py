@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from morph_opt.decision.ladder import Ladder
@@ -11,16 +14,23 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
-from morph_opt.domain.arguments import kind_of
+from morph_opt.domain.arguments import kind_of, shown
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
-from morph_opt.extend import extension, made_by, require_allowed
+from morph_opt.extend import (
+    extension,
+    import_path,
+    made_by,
+    remember,
+    require_allowed,
+    require_complete,
+)
 from morph_opt.perf.speed import SpeedModel, require_pair_speeds
-from morph_opt.policies.auto import promises_for
+from morph_opt.policies.auto import AUTO, promises_for
 from morph_opt.policies.base import Policy
 from morph_opt.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
-from morph_opt.policies.catalog import OBJECTIVES, Needs, PolicySpec
+from morph_opt.policies.catalog import OBJECTIVES, Needs, ObjectiveSpec, PolicySpec
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
 from morph_opt.solvers.base import Solver
@@ -31,18 +41,22 @@ __all__ = [
     "BASELINES",
     "OBJECTIVES",
     "POLICIES",
+    "Decider",
     "PolicyOptions",
     "draws",
     "make_objective",
     "make_policy",
-    "needs_of",
-    "require_effect",
     "require_found",
     "require_named",
-    "require_understood",
-    "require_workers",
-    "without_effect",
+    "resolve",
 ]
+
+AnyPolicy = str | Policy | Callable[..., Policy]
+"""A policy by name or import path, as an object, or as the class or function that makes it."""
+AnyObjective = str | Objective[Any] | Callable[..., Objective[Any]]
+"""An objective by name or import path, as an object, or as the class or function that makes it."""
+_GROUPS = {"policy": "morph_opt.policies", "objective": "morph_opt.objectives"}
+_KINDS: dict[str, type[Any]] = {"policy": Policy, "objective": Objective}
 
 
 def make_objective(
@@ -62,21 +76,82 @@ def make_objective(
     InputError
         If there is none.
     """
-    spec = OBJECTIVES.get(name)
-    if spec is not None and not (belief is None and spec.needs.memory):
-        # An objective without memory looks at no speeds but those of the problem.
-        return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
-    own = extension("morph_opt.objectives", name)
-    if own is None:
+    spec = resolve_objective(name)
+    if belief is None and spec.needs.memory:
         raise _unknown("objective", name, OBJECTIVES, "Class")
-    made = made_by(own, name, "--objective", "objective(belief, options)", belief, options)
-    if not isinstance(made, Objective):
-        rule = f"{name!r} makes no objective: {kind_of(made)} is no morph_opt.Objective"
-        raise InputError(rule, field="--objective")
-    return made
+    # An objective without memory looks at no speeds but those of the problem.
+    return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
 
 
-def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
+def resolve_objective(given: AnyObjective) -> ObjectiveSpec:
+    """Return the objective that a caller gives.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name, or the value makes none.
+    """
+    if isinstance(given, str) and given in OBJECTIVES:
+        return OBJECTIVES[given]
+    name, maker = _own("objective", given)
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+        made = made_by(maker, name, "--objective", "objective(belief, options)", belief, options)
+        if not isinstance(made, Objective):
+            rule = f"{name!r} makes no objective: {kind_of(made)} is no morph_opt.Objective"
+            raise InputError(rule, field="--objective")
+        return made
+
+    return PolicySpec(name, make, "", "", needs=Needs(rest="yes"), workers="yes", draws="yes")
+
+
+def _own(word: str, given: Any) -> tuple[str, Any]:
+    """Return name and maker of a policy or objective that is not one of the package."""
+    if isinstance(given, str):
+        found = None if word == "policy" and _is_slip(given) else extension(_GROUPS[word], given)
+        if found is None:
+            known: Iterable[str] = POLICIES if word == "policy" else OBJECTIVES
+            raise _unknown(word, given, known, "factory" if word == "policy" else "Class")
+        return given, found
+    name = name_of_value(word, given)
+    remember(given, name)
+    if isinstance(given, _KINDS[word]):
+        # Every use gets a copy, so that none sees what another left in it.
+        return name, lambda *_: copy.deepcopy(given)
+    return name, given
+
+
+def name_of_value(word: str, value: Any) -> str:
+    """Return the name by which records list a policy or objective that is given as a value.
+
+    Parameters
+    ----------
+    word
+        ``"policy"`` or ``"objective"``.
+    value
+        An object, or a class or function that makes one from belief and options.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or its class is abstract.
+    """
+    kind = _KINDS[word]
+    if isinstance(value, kind):
+        return import_path(value)
+    made = isinstance(value, type) and issubclass(value, Policy | Objective)
+    if not callable(value) or (made and not issubclass(value, kind)):
+        rule = f"must be a name, an object of mo.{kind.__name__} or what makes one"
+        raise InputError(f"{rule}, got {shown(value)}", field=word)
+    require_complete(value, word)
+    where = getattr(value, "__qualname__", type(value).__qualname__)
+    return f"{getattr(value, '__module__', None) or ''}:{where}"
+
+
+def _milp(
+    belief: SpeedModel, options: PolicyOptions, objective: ObjectiveSpec | None = None
+) -> Policy:
+    objective = objective or resolve_objective(options.objective)
     if options.formulation not in RoundSolver.FORMULATIONS:
         raise InputError(
             unknown("formulation", options.formulation, RoundSolver.FORMULATIONS),
@@ -88,7 +163,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     method = _method(options)
     poser = RoundPoser(
         belief,
-        make_objective(options.objective, belief, options),
+        objective.make(belief, options),
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
         promises=promises_for(options),
@@ -141,114 +216,187 @@ POLICIES: Mapping[str, BaselineSpec] = {
 """Every policy by name."""
 
 
-def _spec(policy: str, objective: str) -> PolicySpec[Any] | None:
-    """What decides: the objective of ``milp``, or the policy; None for a user's own."""
-    return OBJECTIVES.get(objective) if policy == "milp" else POLICIES.get(policy)
-
-
-def needs_of(policy: str, objective: str) -> Needs:
-    """What a policy needs; of a user's own nothing is known."""
-    spec = _spec(policy, objective)
-    return Needs() if spec is None else spec.needs
-
-
 def draws(policy: str, *, packing: bool) -> bool:
     """Whether the seed has an effect on a policy; of a user's own nothing is known."""
     spec = POLICIES.get(policy)
     return spec is None or spec.draws == "yes" or (spec.draws == "packing" and packing)
 
 
-def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
-    """Refuse options that would be ignored.
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """A policy with its objective, found by name or given as values.
 
     Parameters
     ----------
-    policy, objective
-        Names; the objective counts for ``milp`` only. A user's own policy gets every option; a
-        user's own objective none but those of ``milp``.
-    given
-        Names of `morph_opt.policies.options.OPTIONS`.
+    policy
+        The policy; a caller's own gets every option, and nothing is known of its needs.
+    objective
+        Objective of the policy ``milp``; None for others. A caller's own knows the options of
+        ``milp`` alone.
+    """
+
+    policy: BaselineSpec
+    objective: ObjectiveSpec | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+        return self.policy.name
+
+    @property
+    def rule(self) -> PolicySpec[Any]:
+        """Specification that decides: that of the objective under ``milp``."""
+        return self.policy if self.objective is None else self.objective
+
+    @property
+    def title(self) -> str:
+        """Policy or objective in messages."""
+        if self.objective is None:
+            return f"policy {self.policy.name!r}"
+        return f"objective {self.objective.name!r}"
+
+    def make(self, belief: SpeedModel, options: PolicyOptions) -> Policy:
+        """Make the policy.
+
+        Raises
+        ------
+        InputError
+            If it cannot be made, or an option is set that it does not know.
+        """
+        self.require_understood(options.changed())
+        if self.objective is None:
+            policy = self.policy.make(belief, options)
+        else:
+            policy = _milp(belief, options, self.objective)
+        durations = Durations.parse(options.durations)
+        if durations.blind or self.rule.blind:
+            return EstimatingPolicy(policy, Learnt(belief))
+        if durations.sigma:
+            return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
+        return policy
+
+    def require_understood(self, given: Iterable[str]) -> None:
+        """Refuse options that would be ignored.
+
+        Parameters
+        ----------
+        given
+            Names of `morph_opt.policies.options.OPTIONS`.
+
+        Raises
+        ------
+        InputError
+            Naming the option and who knows it.
+        """
+        known = {*self.policy.options, *self.rule.options}
+        _refuse_unknown(given, known, self.title)
+
+    def require_effect(self, options: PolicyOptions, jobs: Iterable[Job]) -> None:
+        """Refuse options without effect on jobs like these, and jobs as `require_workers` does.
+
+        Raises
+        ------
+        InputError
+            Naming the option and why.
+        """
+        jobs = tuple(jobs)
+        self.require_workers(options, jobs)
+        for name, why in self.without_effect(options, jobs):
+            raise InputError(f"has no effect: {why}", field=OPTIONS[name].flag)
+
+    def require_workers(self, options: PolicyOptions, jobs: Sequence[Job]) -> None:
+        """Refuse jobs with workers that take turns, or without, where the policy has none of them.
+
+        Raises
+        ------
+        InputError
+            Naming the job and why, or the option that cannot be combined with it.
+        """
+        family = [job.requested_plan.family is PlanFamily.EST for job in jobs]
+        workers = next((job for job, takes in zip(jobs, family, strict=True) if takes), None)
+        others = next((job for job, takes in zip(jobs, family, strict=True) if not takes), None)
+        if others is not None and self.rule.workers == "only":
+            rule = f"has no workers that take turns ({others.requested_plan})"
+            raise InputError(f"{rule}, as {self.name} needs", field=f"job {others.name}")
+        if workers is not None and self.rule.workers == "no":
+            rule = f"has workers that take turns ({workers.requested_plan})"
+            rule += f", which {self.title} does not know"
+            raise InputError(rule, field=f"job {workers.name}")
+        if workers is not None and options.rules.rules:
+            rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
+            raise InputError(rule, field="--rules")
+
+    def without_effect(
+        self, options: PolicyOptions, jobs: Sequence[Job]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield options that are set and change nothing for jobs like these, with the reason.
+
+        A replay refuses them; one round of many that are decided with the same options has a note.
+        """
+        changed = options.changed()
+        mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
+        if "waste_filter" in changed and not mixes:
+            yield "waste_filter", "no job has workers that may be on several GPU types"
+        guaranteed = any(job.guaranteed for job in jobs)
+        if self.objective is not None and "promises" in changed and not guaranteed:
+            yield "promises", "no job is guaranteed"
+        if self.objective is not None and "durations" in changed:
+            if self.objective.blind:  # promises, where there are any, go by the same guesses
+                yield "durations", f"{self.title} always guesses what jobs have left"
+            elif self.objective.needs.rest != "yes" and not guaranteed:
+                yield "durations", f"{self.title} does not ask what jobs have left"
+        tenants = {job.tenant for job in jobs}
+        for name in options.entity_weights:
+            if name not in tenants:
+                yield "entity_weights", f"no job is of tenant {name!r}"
+
+
+def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO) -> Decider:
+    """Find a policy, and under ``milp`` its objective; nothing is made yet.
 
     Raises
     ------
     InputError
-        Naming the option and who knows it.
+        If a name is unknown or cannot be imported, or a value makes no policy or objective.
     """
-    if policy not in POLICIES:
-        return
-    spec = _spec(policy, objective)
-    known = {*POLICIES[policy].options, *(() if spec is None else spec.options)}
+    if isinstance(policy, str) and policy == "milp":
+        return Decider(POLICIES["milp"], resolve_objective(objective))
+    if isinstance(policy, str) and policy in POLICIES:
+        return Decider(POLICIES[policy])
+    name, maker = _own("policy", policy)
+    spec = PolicySpec(
+        name,
+        partial(_made, name, maker),
+        "",
+        "",
+        options=tuple(OPTIONS),
+        needs=Needs(rest="yes"),
+        workers="yes",
+        draws="yes",
+    )
+    return Decider(spec)
+
+
+def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
+    """Refuse options that a policy of the package would ignore, without following import paths.
+
+    Raises
+    ------
+    InputError
+        See `Decider.require_understood`.
+    """
+    if policy == "milp":
+        own = OBJECTIVES[objective].options if objective in OBJECTIVES else ()
+        _refuse_unknown(given, {*MILP_OPTIONS, *own}, f"objective {objective!r}")
+    elif policy in POLICIES:
+        _refuse_unknown(given, POLICIES[policy].options, f"policy {policy!r}")
+
+
+def _refuse_unknown(given: Iterable[str], known: Collection[str], title: str) -> None:
     for name in given:
         if name not in known:
-            named = f"objective {objective!r}" if policy == "milp" else f"policy {policy!r}"
-            rule = f"{named} does not know it; known to {_knowing(name)}"
+            rule = f"{title} does not know it; known to {_knowing(name)}"
             raise InputError(rule, field=OPTIONS[name].flag)
-
-
-def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> None:
-    """Refuse options that change nothing for jobs like these, and jobs as `require_workers` does.
-
-    Raises
-    ------
-    InputError
-        Naming the option and why.
-    """
-    jobs = tuple(jobs)
-    require_workers(policy, options, jobs)
-    for name, why in without_effect(policy, options, jobs):
-        raise InputError(f"has no effect: {why}", field=OPTIONS[name].flag)
-
-
-def require_workers(policy: str, options: PolicyOptions, jobs: Sequence[Job]) -> None:
-    """Refuse jobs of workers of policies of the package that do not know them, and the others.
-
-    Raises
-    ------
-    InputError
-        Naming the job and why, or the option that cannot be combined with it.
-    """
-    decides = _spec(policy, options.objective)
-    workers = next((job for job in jobs if job.requested_plan.family is PlanFamily.EST), None)
-    others = next((job for job in jobs if job.requested_plan.family is not PlanFamily.EST), None)
-    if others is not None and decides is not None and decides.workers == "only":
-        rule = f"has no workers that take turns ({others.requested_plan}), as {policy} needs"
-        raise InputError(rule, field=f"job {others.name}")
-    if workers is not None and decides is not None and decides.workers == "no":
-        named = f"objective {options.objective!r}" if policy == "milp" else f"policy {policy!r}"
-        rule = (
-            f"has workers that take turns ({workers.requested_plan}), which {named} does not know"
-        )
-        raise InputError(rule, field=f"job {workers.name}")
-    if workers is not None and options.rules.rules:
-        rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
-        raise InputError(rule, field="--rules")
-
-
-def without_effect(
-    policy: str, options: PolicyOptions, jobs: Sequence[Job]
-) -> Iterator[tuple[str, str]]:
-    """Options that are set and change nothing for jobs like these, each with the reason.
-
-    A replay refuses them; one round of many that are decided with the same options has a note.
-    """
-    changed = options.changed()
-    mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
-    if "waste_filter" in changed and not mixes:
-        yield "waste_filter", "no job has workers that may be on several GPU types"
-    guaranteed = any(job.guaranteed for job in jobs)
-    if policy == "milp" and "promises" in changed and not guaranteed:
-        yield "promises", "no job is guaranteed"
-    spec = OBJECTIVES.get(options.objective) if policy == "milp" else None
-    if spec is not None and "durations" in changed:
-        objective = f"objective {options.objective!r}"
-        if spec.blind:  # promises, where there are any, go by the same guesses
-            yield "durations", f"{objective} always guesses what jobs have left"
-        elif spec.needs.rest != "yes" and not guaranteed:
-            yield "durations", f"{objective} does not ask what jobs have left"
-    tenants = {job.tenant for job in jobs}
-    for name in options.entity_weights:
-        if name not in tenants:
-            yield "entity_weights", f"no job is of tenant {name!r}"
 
 
 def _knowing(option: str) -> str:
@@ -260,8 +408,8 @@ def _knowing(option: str) -> str:
     return ", ".join((*policies, *objectives))
 
 
-def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
-    """The policy of this name or import path.
+def make_policy(policy: AnyPolicy, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Return a policy, with the objective of the options.
 
     Raises
     ------
@@ -269,17 +417,7 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
         If the policy, objective, solver or formulation is unknown, or an option is set that the
         policy does not know.
     """
-    require_understood(name, options.objective, options.changed())
-    spec = _spec(name, options.objective)
-    policy = _made(name, belief, options)
-    durations = Durations.parse(options.durations)
-    if durations.blind or (spec is not None and spec.blind):
-        return EstimatingPolicy(policy, Learnt(belief))
-    return (
-        EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
-        if durations.sigma
-        else policy
-    )
+    return resolve(policy, options.objective).make(belief, options)
 
 
 def require_named(policy: str, objective: str) -> None:
@@ -326,14 +464,9 @@ def _may_be(option: str, group: str, name: str, known: Iterable[str]) -> bool:
     return ":" in name or extension(group, name) is not None
 
 
-def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
-    """The policy itself, which may be asked on what is not so."""
-    if name in POLICIES:
-        return POLICIES[name].make(belief, options)
-    own = None if _is_slip(name) else extension("morph_opt.policies", name)
-    if own is None:
-        raise _unknown("policy", name, POLICIES, "factory")
-    made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)
+def _made(name: str, maker: Any, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Make a caller's own policy."""
+    made = made_by(maker, name, "--policy", "policy(belief, options)", belief, options)
     if not isinstance(made, Policy):
         rule = f"{name!r} makes no policy: {kind_of(made)} is no morph_opt.Policy"
         raise InputError(rule, field="--policy")

@@ -7,92 +7,301 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from morph_opt.clusters import load_cluster
+from morph_opt.clusters.equal import EqualNodes
+from morph_opt.commandline.options import add_options, flagged, given_options
+from morph_opt.commandline.parser import LineParser
 from morph_opt.commandline.running import run_command
-from morph_opt.domain import InputError
-from morph_opt.policies.options import Scheduler
-from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
-from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.commandline.types import NamedNumbers, named_numbers, whole
+from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.options import asked
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.policies.options import OPTIONS, Scheduler
+from morph_opt.replay.scenario import PARTS, Scenario, read_scenario
+from morph_opt.replay.workload import Failures, Workload
+from morph_opt.traces.format import STATE_TRACE
+from morph_opt.traces.options import LOG_OPTIONS, LogOptions
 
 if TYPE_CHECKING:
     from morph_opt.replay.prepare import Prepared
     from morph_opt.runs.summary import Summary
 
+CLUSTER_SIZES = tuple(one.flag for one in asked(EqualNodes).values())
+
+WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
+"""Options that show a run and change nothing of it; they may be given with ``--resume``."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return its exit status."""
     began = time.perf_counter()
-    return run_command(make_parser(), lambda given: _run(given, began), argv)
+    return run_command(make_parser(), lambda given: _begin_or_resume(given, began), argv)
 
 
-def _run(arguments: argparse.Namespace, began: float) -> int:
+def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
+    """Run a scenario, or finish an interrupted run."""
     from morph_opt.extend import named_by_file
-    from morph_opt.runs.write import CONFIG
+    from morph_opt.replay.progress import require_watchable
+    from morph_opt.runs.write import CONFIG, require_free
 
-    resume: Path | None = getattr(arguments, "resume", None)
-    allow_code = getattr(arguments, "allow_code", False)
-    if resume is None:
-        return _begin_or_resume(arguments, began)
-    with named_by_file(str(resume / CONFIG), allow_code=allow_code):
-        return _begin_or_resume(arguments, began)
+    if getattr(given, "watch", False):
+        require_watchable()
+    if "resume" in given:
+        allow_code = getattr(given, "allow_code", False)
+        with named_by_file(str(given.resume / CONFIG), allow_code=allow_code):
+            return _resume(given, began)
+    scenario = scenario_from(given)
+    if "out" in given:
+        require_free(given.out)
+    return _run(scenario, given, began)
 
 
-def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
+def _resume(given: argparse.Namespace, began: float) -> int:
+    """Finish an interrupted run, or print the summary of a finished one."""
+    from morph_opt.runs.read import read_run
+    from morph_opt.runs.write import CONFIG, EVENTS
+
+    others = sorted(set(vars(given)) - {"resume", "allow_code", "json"} - WATCHING)
+    if others:
+        options_of = {action.dest: action.option_strings[-1] for action in make_parser()._actions}
+        names = ", ".join(options_of[name] for name in others)
+        raise InputError(f"takes everything from the run, not {names}", field="--resume")
+    scenario = read_scenario(given.resume / CONFIG)
+    if (given.resume / EVENTS).exists():
+        _note("the run is complete already", given)
+        return _print(read_run(given.resume).summary, given)
+    return _run(scenario, given, began)
+
+
+def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> int:
+    """Prepare, run, print."""
     from morph_opt.replay.prepare import prepare
-    from morph_opt.replay.progress import require_watchable, shown_progress
+    from morph_opt.replay.progress import shown_progress
     from morph_opt.replay.run import run_prepared
     from morph_opt.replay.watching import watched
-    from morph_opt.runs.read import read_run
-    from morph_opt.runs.write import CONFIG, EVENTS, require_free
 
-    given = vars(arguments)
-    quiet, watch = bool(given.get("quiet")), bool(given.get("watch"))
-    if watch:
-        require_watchable()
-    resume: Path | None = given.get("resume")
-    if resume is not None:
-        others = sorted(set(given) - {"resume", "allow_code", "json"} - WATCHING)
-        if others:
-            options_of = {
-                action.dest: action.option_strings[-1] for action in make_parser()._actions
-            }
-            names = ", ".join(options_of[name] for name in others)
-            raise InputError(f"takes everything from the run, not {names}", field="--resume")
-        scenario = read_scenario(resume / CONFIG)
-        if (resume / EVENTS).exists():
-            _note("the run is complete already", quiet)
-            return _tell(read_run(resume).summary, as_json=bool(given.get("json")))
-        out = resume
-    else:
-        scenario = scenario_from(arguments)
-        if "out" in given:
-            require_free(given["out"])
     prepared = prepare(scenario)
-    _announce(prepared, quiet)
-    if resume is None:
-        out = given["out"] if "out" in given else _free_default(prepared.scenario)
-    prepared = watched(prepared, out, given)
-    title = f"{scenario.workload.trace}, {prepared.policy.name}, {scenario.cluster.name}"
+    _announce(prepared, given)
+    resume = "resume" in given
+    out = given.resume if resume else getattr(given, "out", None)
+    out = out or _free_default(prepared.scenario)
+    prepared = watched(prepared, out, vars(given))
     shown = shown_progress(
-        len(prepared.trace.jobs), scenario.cluster.gpus, title, quiet=quiet, watch=watch
+        len(prepared.trace.jobs),
+        scenario.cluster.gpus,
+        f"{scenario.workload.trace}, {prepared.policy.name}, {scenario.cluster.name}",
+        quiet=getattr(given, "quiet", False),
+        watch=getattr(given, "watch", False),
     )
     with _resumable(out), shown as progress:
-        result = run_prepared(
-            prepared, out, resume=resume is not None, progress=progress, began=began
+        result = run_prepared(prepared, out, resume=resume, progress=progress, began=began)
+    _note(f"run folder: {out}", given)
+    solver = scenario.scheduler.solver
+    if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:
+        _note(_settled(solver, (row.report.step for row in result.rounds)), given)
+    return _print(result.parts.summary(), given)
+
+
+def make_parser() -> LineParser:
+    """Build the parser; an option that is not given is absent from the namespace."""
+    parser = LineParser(
+        prog="python -m morph_opt.replay",
+        description="Replay a trace of training jobs with one decision per scheduling round.",
+        epilog="Policies, objectives and what each may be told: python -m morph_opt.policies; "
+        "solvers: python -m morph_opt.solvers. "
+        "Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
+        "are left unfinished; 2 bad usage or bad input.",
+        argument_default=argparse.SUPPRESS,
+    )
+    jobs = parser.add_argument_group("what is replayed")
+    add_options(jobs, Workload, [n for n in asked(Workload) if n not in LOG_OPTIONS])
+    add_options(
+        parser.add_argument_group("jobs of a log (--trace FORMAT:PATH, see docs/logs.md)"),
+        LogOptions,
+    )
+    nodes = parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)")
+    nodes.add_argument(
+        "--cluster", metavar="SPEC.toml|8x8:A800-80GB", help="cluster spec or short form"
+    )
+    add_prices(nodes)
+    add_options(nodes, EqualNodes)
+    deciding = parser.add_argument_group("who decides; an option is refused by policies without it")
+    add_options(deciding, Scheduler)
+    rules = parser.add_argument_group("rules of the engine, and failures of nodes")
+    add_options(rules, ReplayConfig)
+    add_options(rules, Failures)
+    _output(parser.add_argument_group("output"))
+    _effects(parser)
+    common = [
+        one.flag
+        for subject in (*PARTS.values(), EqualNodes)
+        for one in asked(subject).values()
+        if one.about.common
+    ]
+    parser.abridge(*common, "--cluster", "--out", "--resume", "--json", "--quiet", "--explain")
+    return parser
+
+
+def add_prices(group: argparse._ActionsContainer) -> None:
+    """Add the option for prices of GPUs."""
+    group.add_argument(
+        "--prices",
+        type=NamedNumbers(),
+        default=argparse.SUPPRESS,
+        metavar="TYPE=USD,...",
+        help="dollars per GPU-hour of each type, for objective cost and for the bill",
+    )
+
+
+def require_failures(parser: LineParser) -> None:
+    """Refuse options about failures of nodes where none fail."""
+    parser.only_with("--mtbf-s", "--mttr-s")
+    parser.only_with("--mttr-s", "--mtbf-s")
+    parser.only(
+        "--checkpoint-s",
+        "has an effect together with --events or --mtbf-s only: it is what a failure costs",
+        lambda given: "events" in given or "mtbf_s" in given,
+    )
+
+
+def _effects(parser: LineParser) -> None:
+    """Refuse options where they have no effect."""
+
+    def drawn(given: argparse.Namespace) -> bool:
+        from morph_opt.policies.registry import draws
+
+        return draws(getattr(given, "policy", "milp"), packing="packing" in given)
+
+    require_failures(parser)
+    parser.only_with("--failure-seed", "--mtbf-s")
+    parser.only("--solver-seed", "has no effect on this policy", drawn)
+    parser.only_with("--dump-every", "--dump-rounds")
+    parser.only_with("--dump-gz", "--dump-rounds")
+    parser.only_with("--allow-code", "--resume")
+    parser.only(
+        "--watch", "shows nothing with --quiet", lambda given: not getattr(given, "quiet", False)
+    )
+    parser.only(
+        "--explain",
+        "explains the policy milp only",
+        lambda given: getattr(given, "policy", "milp") == "milp",
+    )
+    for option in ("--cluster", *CLUSTER_SIZES):
+        parser.only(
+            option,
+            "cannot be combined with --from-state, which has a cluster",
+            lambda given: "from_state" not in given,
         )
-    _note(f"run folder: {out}", quiet)
-    scheduler = prepared.scenario.scheduler
-    if scheduler.policy == "milp" and scheduler.solver != Scheduler().solver and not quiet:
-        _note(_settled(scheduler.solver, (row.report.step for row in result.rounds)), quiet)
-    return _tell(result.parts.summary(), as_json=bool(given.get("json")))
+    for option in CLUSTER_SIZES:
+        parser.only(
+            option, "cannot be combined with --cluster", lambda given: "cluster" not in given
+        )
+
+
+def _output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--out", type=Path, metavar="DIR", help="run folder; default runs/TRACE-POLICY-DIGEST"
+    )
+    group.add_argument("--resume", type=Path, metavar="RUN", help="finish an interrupted run")
+    group.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="with --resume: import what the run's config.toml names as package.module:attribute",
+    )
+    group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
+    group.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    group.add_argument(
+        "--watch", action="store_true", help="show figures of the run in the terminal while it runs"
+    )
+    group.add_argument(
+        "--explain", action="store_true", help="explain every round, in explain.jsonl of the run"
+    )
+    group.add_argument(
+        "--dump-rounds", type=Path, metavar="DIR", help="write states for python -m morph_opt.round"
+    )
+    group.add_argument(
+        "--dump-every", type=whole(1, 10**9), metavar="N", help="only every N-th round (1)"
+    )
+    group.add_argument("--dump-gz", action="store_true", help="compress the states")
+
+
+def scenario_from(arguments: argparse.Namespace) -> Scenario:
+    """Return the scenario of a command line.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range or two options contradict each other.
+    """
+    try:
+        return _scenario(arguments)
+    except InputError as error:
+        raise flagged(error, *PARTS.values(), EqualNodes) from error
+
+
+def _scenario(given: argparse.Namespace) -> Scenario:
+    from morph_opt.policies.registry import require_understood
+    from morph_opt.round.reader import read_snapshot
+
+    options = {part: given_options(given, kind) for part, kind in PARTS.items()}
+    workload, scheduler = options["workload"], options["scheduler"]
+    cluster = _cluster(given)
+    if "state" in workload:
+        begin = read_snapshot(workload["state"]).state
+        cluster = begin.cluster
+        workload.setdefault("trace", STATE_TRACE)
+        options["engine"].setdefault("interval_s", begin.interval_s)
+    require_understood(
+        scheduler.get("policy", Scheduler().policy),
+        scheduler.get("objective", Scheduler().objective),
+        [name for name in scheduler if name in OPTIONS],
+    )
+    if "seed" in workload:
+        _require_seeded(options)
+        for part in ("failures", "scheduler"):
+            options[part].setdefault("seed", workload["seed"])
+    scenario = Scenario(
+        cluster=cluster, **{part: kind(**options[part]) for part, kind in PARTS.items()}
+    )
+    if "prices" not in given:
+        return scenario
+    try:
+        prices = named_numbers(given.prices, "--prices")
+        return scenario.replaced(cluster=scenario.cluster.with_prices(prices))
+    except InputError as error:
+        raise InputError(error.rule, field="--prices") from error
+
+
+def _cluster(given: argparse.Namespace) -> Cluster | None:
+    """Return the cluster that is given; None for that of the trace."""
+    equal: dict[str, Any] = given_options(given, EqualNodes)
+    if "cluster" in given:
+        return load_cluster(given.cluster)
+    return EqualNodes(**equal).cluster() if equal else None
+
+
+def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a seed by which nothing is drawn."""
+    from morph_opt.policies.registry import draws
+    from morph_opt.traces.registry import takes_seed
+
+    workload, scheduler, failures = (options[n] for n in ("workload", "scheduler", "failures"))
+    trace = workload.get("trace", Workload().trace)
+    policy = scheduler.get("policy", Scheduler().policy)
+    by_failures = "mtbf_s" in failures and "seed" not in failures
+    by_policy = draws(policy, packing="packing" in scheduler) and "seed" not in scheduler
+    if not (by_failures or by_policy or takes_seed(trace, workload.get("jobs_as"))):
+        rule = f"has no effect: nothing is drawn in trace {trace!r}, nor by this policy"
+        raise InputError(rule, field="--seed")
 
 
 def _settled(solver: str, steps: Iterable[str]) -> str:
-    """How many rounds a solver settled that was asked for, and which steps the others."""
+    """Return how many rounds the solver of the command line decided, and which steps the others."""
     from morph_opt.policies.base import SOLVING
 
     counts = Counter(step or "fallback" for step in steps)
@@ -103,21 +312,22 @@ def _settled(solver: str, steps: Iterable[str]) -> str:
     return said + (without if others else "")
 
 
-def _announce(prepared: Prepared, quiet: bool) -> None:
-    _note(prepared.notice, quiet)
+def _announce(prepared: Prepared, given: argparse.Namespace) -> None:
+    """Print where the jobs come from, and which are dropped."""
+    _note(prepared.source.notice, given)
     if prepared.scenario.scheduler.chosen is not None:
-        _note(prepared.scenario.scheduler.chosen, quiet)
-    if prepared.account is not None:
-        for line in prepared.account.texts():
-            _note(line, quiet)
-    for job, rule in prepared.skipped:
+        _note(prepared.scenario.scheduler.chosen, given)
+    if prepared.source.account is not None:
+        for line in prepared.source.account.texts():
+            _note(line, given)
+    for job, rule in prepared.jobs.skipped:
         print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
-    for job, rule in prepared.infeasible:
+    for job, rule in prepared.jobs.infeasible:
         print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
 def _free_default(scenario: Scenario) -> Path:
-    """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
+    """Return ``runs/TRACE-POLICY-DIGEST``, with a number appended if that exists."""
     from morph_opt.runs.write import require_free
 
     scheduler, trace = scenario.scheduler, scenario.workload.trace
@@ -133,11 +343,12 @@ def _free_default(scenario: Scenario) -> Path:
     return out
 
 
-def _tell(summary: Summary, *, as_json: bool) -> int:
+def _print(summary: Summary, given: argparse.Namespace) -> int:
+    """Print the result and return the exit status."""
     from morph_opt.replay.report import result_table
     from morph_opt.runs.summary import summary_json
 
-    sys.stdout.write(summary_json(summary) if as_json else result_table(summary.values))
+    sys.stdout.write(summary_json(summary) if "json" in given else result_table(summary.values))
     problems = [
         text
         for count, text in (
@@ -152,14 +363,15 @@ def _tell(summary: Summary, *, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-def _note(text: str, quiet: bool) -> None:
-    if not quiet:
+def _note(text: str, given: argparse.Namespace) -> None:
+    """Print a line on stderr, unless --quiet."""
+    if "quiet" not in given:
         print(text, file=sys.stderr)
 
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Say how to go on with a run that was cut short from outside."""
+    """Add to an error from outside how the run is finished."""
     from morph_opt.runs.write import CONFIG, EVENTS, PARTIAL
 
     try:

@@ -86,7 +86,7 @@ def run_prepared(
         See `replay`.
     """
     began = time.perf_counter() if began is None else began
-    scenario, account = prepared.scenario, prepared.account
+    scenario, account = prepared.scenario, prepared.source.account
     files = {CONFIG: scenario.to_toml(), VERSIONS: versions_json()}
     if account is not None:
         files[LOG_ACCOUNT] = account.as_json()
@@ -99,7 +99,7 @@ def run_prepared(
         node_events=prepared.node_events(),
         out=out,
         resume=resume,
-        initial=prepared.initial,
+        initial=prepared.jobs.initial,
         progress=progress,
         packing=scenario.scheduler.packing,
         slo=slo,
@@ -110,7 +110,8 @@ def run_prepared(
 def _labels(prepared: Prepared) -> dict[str, Scalar]:
     """Return the values of ``summary.json`` that the scenario decides."""
     scenario, scheduler = prepared.scenario, prepared.scenario.scheduler
-    lines = {} if prepared.account is None else prepared.account.lines()
+    source = prepared.source
+    lines = {} if source.account is None else source.account.lines()
     solves = scheduler.policy == "milp"
     return {
         "objective": scheduler.objective if solves else None,
@@ -119,9 +120,9 @@ def _labels(prepared: Prepared) -> dict[str, Scalar]:
         "belief": scheduler.belief + ("+online" if scheduler.online_fit else ""),
         "restart_s": scenario.engine.restart_s,
         "seed": scenario.workload.seed,
-        "trace_kind": prepared.kind,
-        "trace_notice": prepared.notice,
-        "skipped_jobs": len(prepared.skipped),
+        "trace_kind": source.kind,
+        "trace_notice": source.notice,
+        "skipped_jobs": len(prepared.jobs.skipped),
         **{f"trace_{name}": line for name, line in lines.items()},
     }
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,6 @@ from morph_opt.domain.arguments import require_type, shown
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.extend import given_by_value
-from morph_opt.policies.lending import lent_as
 from morph_opt.policies.options import Scheduler
 from morph_opt.replay.workload import Failures, Workload
 from morph_opt.traces.format import STATE_TRACE
@@ -188,17 +185,6 @@ class Scenario:
         """File of the state that it begins with."""
         return self.workload.state
 
-    def lending(self) -> AbstractContextManager[None]:
-        """Within it, what was given as a value is found by its name."""
-        factories: dict[str, object] = {}
-        for word, value in self.own.items():
-            if word == "trace":
-                factories[self.workload.trace] = partial(_loaded, value)
-            else:
-                name, factory = lent_as(word, value)
-                factories[name] = factory
-        return given_by_value(factories)
-
     def require_named(self, why: str) -> None:
         """Refuse a scenario with a part that only this process knows.
 
@@ -317,24 +303,14 @@ def _name_of(word: str, value: Any) -> str | None:
     if value is None or isinstance(value, str | Path):
         return None if value is None else str(value)
     if word != "trace":
-        return lent_as(word, value)[0]
+        from morph_opt.policies.registry import name_of_value
+
+        return name_of_value(word, value)
     trace = getattr(value, "trace", value)
     if not isinstance(trace, Trace):
         rule = f"must be a name, a file, a Trace or what load_trace gives, got {shown(value)}"
         raise InputError(rule, field=word)
     return f"given:{re.sub(r'[^0-9A-Za-z]', '_', trace.name)[:100]}_{trace.sha256[:8]}"
-
-
-def _loaded(value: Trace | LoadedTrace, argument: str, *, seed: int) -> LoadedTrace:
-    """Jobs with speeds, as a source of traces; those of jobs alone are of the built-in model."""
-    del argument, seed  # jobs are what they are
-    from morph_opt.perf.analytic.zoo import builtin_model
-    from morph_opt.traces.format import LoadedTrace
-
-    if isinstance(value, LoadedTrace):
-        return value
-    notice = f"{value.name}: your jobs, speeds of the built-in performance model"
-    return LoadedTrace(value, builtin_model(), "file", notice)
 
 
 Part = TypeVar("Part", bound="Workload | Scheduler | Failures")
@@ -358,13 +334,15 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
 
 
 def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
+    """Return the cluster that is given, else that of the trace, else the default."""
     from morph_opt.traces.registry import home_cluster
 
+    # Also refuses options that the trace does not have.
+    home = home_cluster(workload.trace, **workload.trace_options)
     if isinstance(given, Cluster):
         return given
     if given is not None:
         return load_cluster(str(given))
-    home = home_cluster(workload.trace, **workload.trace_options)
     return parse_short(home) if home else default_cluster()
 
 

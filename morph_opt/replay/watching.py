@@ -133,7 +133,7 @@ def repeated(
         prepared.truth,
         scenario.engine,
         prepared.node_events(),
-        prepared.initial,
+        prepared.jobs.initial,
     )
     chunk: list[Event] = []
     for event in events:

@@ -97,14 +97,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.decision.rules.spec import read_rules
     from morph_opt.documents.model import form_of
     from morph_opt.explanation.conflict import RuleConflictError
-    from morph_opt.explanation.text import explanation_text
     from morph_opt.policies.auto import AUTO
-    from morph_opt.policies.registry import require_understood, require_workers
+    from morph_opt.policies.registry import resolve
     from morph_opt.round.decide import decide_round
-    from morph_opt.round.live.sources import live_text
     from morph_opt.round.reader import read_snapshot
-    from morph_opt.round.snapshot import to_text
-    from morph_opt.round.text import decision_text
 
     if arguments.write_model is not None:
         form_of(arguments.write_model, "--write-model")
@@ -116,7 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
         for name, value in given_options(arguments, Scheduler).items()
         if name in OPTIONS
     }
-    require_understood(arguments.policy, given.get("objective", AUTO), given)
+    decider = resolve(arguments.policy, given.get("objective", AUTO))
+    decider.require_understood(given)
     rules = given.pop("rules", None)
     live = _live(arguments)
     snapshot = read_snapshot(arguments.state) if live is None else live.snapshot
@@ -128,9 +125,9 @@ def _run(arguments: argparse.Namespace) -> int:
             own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
         snapshot = replace(snapshot, rules=own)
     options = PolicyOptions(seed=arguments.seed, **given)
-    require_workers(arguments.policy, options, [known.job for known in snapshot.state.jobs])
+    decider.require_workers(options, [known.job for known in snapshot.state.jobs])
     try:
-        decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
+        decided = decide_round(snapshot, options, policy=decider, explain=effort)
     except RuleConflictError as error:
         raise RuleConflictError(error.conflict, file=file) from error
     if arguments.write_model is not None:
@@ -139,6 +136,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.why is not None:
         sys.stdout.write(_why(decided, live, arguments.why))
         return int(decided.decision.report.status == "fallback")
+    _print(decided, live, arguments)
+    return int(decided.decision.report.status == "fallback")
+
+
+def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namespace) -> None:
+    """Print a decision as text or JSON, and as text what is kept back and explained."""
+    from morph_opt.explanation.text import explanation_text
+    from morph_opt.round.live.sources import live_text
+    from morph_opt.round.snapshot import to_text
+    from morph_opt.round.text import decision_text
+
     as_text = arguments.format == "text"
     explained = "" if decided.explanation is None else explanation_text(decided.explanation)
     if as_text:
@@ -150,7 +158,6 @@ def _run(arguments: argparse.Namespace) -> int:
             more = {"kept_back": dict(live.held), "notes": [*live.notes, *decided.notes]}
         sys.stdout.write(to_text(decided.to_json() | more, arguments.indent))
         sys.stderr.write(explained)
-    return int(decided.decision.report.status == "fallback")
 
 
 def _live(arguments: argparse.Namespace) -> Live | None:

@@ -18,18 +18,16 @@ from morph_opt.domain.arguments import require_type
 from morph_opt.explanation.explainer import Explainer
 from morph_opt.explanation.report import Effort, RoundExplanation, rounded
 from morph_opt.explanation.text import job_text
-from morph_opt.extend import given_by_value
 from morph_opt.perf.speed import SpeedModel, pair_speeds
 from morph_opt.policies.auto import AUTO, chosen
 from morph_opt.policies.base import SOLVING, Decision, Policy, decision_of
-from morph_opt.policies.lending import lent_as
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.policies.options import OPTIONS, PolicyOptions
 from morph_opt.policies.registry import (
     BASELINES,
     POLICIES,
-    make_policy,
-    without_effect,
+    Decider,
+    resolve,
 )
 from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
@@ -311,20 +309,11 @@ def decide(
     require_type("options", options, PolicyOptions, None)
     if options is not None and objective is not None:
         raise InputError("is a field of options where those are given", field="objective")
-    factories: dict[str, object] = {}
-
-    def name_of(word: str, value: Any) -> str:
-        if isinstance(value, str):
-            return value
-        name, factory = lent_as(word, value)
-        factories[name] = factory
-        return name
-
-    snapshot = _snapshot(state)
-    objective = AUTO if objective is None else name_of("objective", objective)
-    policy = name_of("policy", policy)
-    with given_by_value(factories):
-        return decide_round(snapshot, options or PolicyOptions(objective=objective), policy=policy)
+    if objective is None:
+        objective = AUTO if options is None else options.objective
+    decider = resolve(policy, objective)
+    options = options or PolicyOptions(objective=decider.rule.name if decider.objective else AUTO)
+    return decide_round(_snapshot(state), options, policy=decider)
 
 
 def _snapshot(state: str | Path | Snapshot | dict[str, Any]) -> Snapshot:
@@ -343,7 +332,7 @@ def decide_round(
     snapshot: Snapshot,
     options: PolicyOptions | None = None,
     *,
-    policy: str = "milp",
+    policy: str | Decider = "milp",
     explain: Effort | None = None,
 ) -> RoundDecision:
     """Decide a snapshot.
@@ -355,7 +344,7 @@ def decide_round(
     options
         Objective, solver, gap and so on.
     policy
-        Name or import path.
+        Name, import path, or what `resolve` found.
     explain
         Effort of an explanation; None: without one. Needs the policy ``milp``.
 
@@ -378,14 +367,16 @@ def decide_round(
     options = options or PolicyOptions()
     rules = snapshot.rules if snapshot.rules is not None else options.rules
     options = _with_rules(options, rules)
-    if policy in BASELINES and rules.rules:
-        raise InputError(f"policy {policy!r} knows no operator's rules", field="rules")
-    options, notes = _with_effect(policy, options, snapshot)
-    decider = make_policy(policy, snapshot.speeds, options)
-    if policy != "milp" and explain is not None:
-        raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
+    decider = policy if isinstance(policy, Decider) else resolve(policy, options.objective)
+    name = decider.name
+    if name in BASELINES and rules.rules:
+        raise InputError(f"policy {name!r} knows no operator's rules", field="rules")
+    options, notes = _with_effect(decider, options, snapshot)
+    made = decider.make(snapshot.speeds, options)
+    if name != "milp" and explain is not None:
+        raise InputError(f"explains the policy milp only, not {name!r}", field="--explain")
     try:
-        decision = decision_of(decider, snapshot.state)
+        decision = decision_of(made, snapshot.state)
     except InfeasibleRoundError as error:
         conflict = make_explainer(options).conflict(error.posed)
         raise (conflict or error) from error
@@ -399,11 +390,11 @@ def decide_round(
         explainer = make_explainer(options, explain)
         explanation = explainer.explain(decision.evidence, decision.allocation)
     step = decision.report.step
-    if policy == "milp" and options.solver != PolicyOptions().solver and step not in ("", *SOLVING):
+    if name == "milp" and options.solver != PolicyOptions().solver and step not in ("", *SOLVING):
         why = f"settled by step {step!r}, which asks none"
         why += "" if options.method == "exact" else "; --method exact asks it"
         notes += (f"--solver has no effect in this round: {why}",)
-    return RoundDecision(snapshot, policy, options, decision, explanation, notes)
+    return RoundDecision(snapshot, name, options, decision, explanation, notes)
 
 
 def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Explainer:
@@ -418,15 +409,15 @@ def _limits(options: PolicyOptions) -> Limits:
 
 
 def _with_effect(
-    policy: str, options: PolicyOptions, snapshot: Snapshot
+    decider: Decider, options: PolicyOptions, snapshot: Snapshot
 ) -> tuple[PolicyOptions, tuple[str, ...]]:
     """The options with which a round can be decided, and notes on those that change nothing.
 
     A scheduler that asks every minute with the same options gets its decision also in a round
     without a job that they are about.
     """
-    idle = list(without_effect(policy, options, [known.job for known in snapshot.state.jobs]))
-    if options.packing and policy in POLICIES and pair_speeds(snapshot.speeds) is None:
+    idle = list(decider.without_effect(options, [known.job for known in snapshot.state.jobs]))
+    if options.packing and decider.name in POLICIES and pair_speeds(snapshot.speeds) is None:
         idle.append(("packing", "the speeds list no pairs of jobs"))
         options = replace(options, packing=False)
     notes = (f"{OPTIONS[name].flag} has no effect in this round: {why}" for name, why in idle)

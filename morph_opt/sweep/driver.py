@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from morph_opt.commandline.progress import stderr_progress
 from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
 from morph_opt.domain.arguments import require_each, require_type
@@ -19,9 +19,6 @@ from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.executors import FIELD, default_on, executor
 from morph_opt.sweep.order import MISSED, Done, Failure, Limits, Order
 from morph_opt.sweep.store import CellStore, Found
-
-SECONDS_BETWEEN_LINES = 30.0
-"""Time between two lines of progress where no terminal shows a bar, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,38 +174,16 @@ def _result(future: Future[Done | Failure]) -> Done | Failure:
         return Failure("lost", None, text)
 
 
-@contextmanager
-def shown_progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show progress on stderr: a bar on a terminal, else a line now and then."""
-    if quiet:
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _lines_now_and_then()
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(unit="cell", file=sys.stderr, leave=False) as bar:
-
-        def update(now: Progress) -> None:
-            bar.total = now.cells
-            bar.set_description_str(now.what, refresh=False)
-            bar.set_postfix_str(f"{now.failed} failed, {now.cached} cached", refresh=False)
-            bar.update(now.done + now.failed - bar.n)
-
-        yield update
-
-
-def _lines_now_and_then() -> Callable[[Progress], None]:
-    printed_s = time.monotonic()
-
-    def update(now: Progress) -> None:
-        nonlocal printed_s
-        ends = now.done + now.failed == now.cells
-        if time.monotonic() - printed_s >= SECONDS_BETWEEN_LINES or (
-            ends and now.cached < now.cells
-        ):
-            printed_s = time.monotonic()
-            print(now, file=sys.stderr, flush=True)
-
-    return update
+def shown_progress(quiet: bool) -> AbstractContextManager[Callable[[Progress], None] | None]:
+    """Show a bar on a terminal, a line now and then and at the end elsewhere; on stderr."""
+    return stderr_progress(
+        "cell",
+        lambda now: (
+            now.done + now.failed,
+            now.cells,
+            f"{now.what}, {now.failed} failed, {now.cached} cached",
+        ),
+        str,
+        quiet=quiet,
+        always=lambda now: now.done + now.failed == now.cells > now.cached,
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from morph_opt.commandline.catalog import COMMANDS
 
 HEAVY = {
-    "bokeh", "highspy", "matplotlib", "networkx", "numpy", "ortools", "pandas", "pooch", "rich",
+    "bokeh", "highspy", "matplotlib", "networkx", "numpy", "ortools", "pandas", "pooch",
     "scipy", "tqdm",
 }  # fmt: skip
 DRAWN = {

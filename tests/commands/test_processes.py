@@ -325,7 +325,8 @@ def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str
 def test_progress_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from morph_opt.replay import cli, progress
+    from morph_opt.commandline import progress
+    from morph_opt.replay import cli
 
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     short = [*SLOW[:4], "--cluster", "2x4", "--out", str(tmp_path / "run")]

@@ -13,7 +13,6 @@ from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.filling import FillingPolicy
-from morph_opt.policies.lending import lent_as
 from morph_opt.policies.registry import (
     OBJECTIVES,
     POLICIES,
@@ -87,7 +86,7 @@ def test_a_class_that_is_to_be_completed_says_what_it_lacks() -> None:
     with pytest.raises(InputError, match=match):
         make_policy(f"{HERE}:Misspelt", LINEAR, PolicyOptions())
     with pytest.raises(InputError, match=match):
-        lent_as("policy", Misspelt)
+        make_policy(Misspelt, LINEAR, PolicyOptions())
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import Cluster, InputError, default_cluster
-from morph_opt.replay.arguments import make_parser, scenario_from
+from morph_opt.replay.cli import make_parser, scenario_from
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload, read_scenario
 from tests.engine.toys import node_type

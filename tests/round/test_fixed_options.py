@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from morph_opt.domain import InputError
 from morph_opt.policies.options import OPTIONS, PolicyOptions
-from morph_opt.policies.registry import require_effect
+from morph_opt.policies.registry import resolve
 from morph_opt.round.cli import main
 from morph_opt.round.decide import decide
 from morph_opt.round.reader import parse_snapshot
@@ -147,7 +146,7 @@ def test_in_python_as_well() -> None:
 def test_replays_refuse_what_has_no_effect() -> None:
     jobs = [known.job for known in parse_snapshot(json.dumps(document({}))).state.jobs]
     with pytest.raises(InputError, match=r"^promises: has no effect: no job is guaranteed"):
-        require_effect("milp", PolicyOptions(promises="weight"), jobs)
+        resolve("milp").require_effect(PolicyOptions(promises="weight"), jobs)
 
 
 @pytest.mark.parametrize("durations", ["blind", "noisy:0.7"])
@@ -157,5 +156,5 @@ def test_an_objective_that_guesses_anyway_refuses_to_be_told(durations: str) -> 
     jobs = [known.job for known in parse_snapshot(text).state.jobs]
     options = PolicyOptions(objective="jct-blind", durations=durations)
     with pytest.raises(InputError, match=r"^durations: has no effect: .* always guesses"):
-        require_effect("milp", options, jobs)
-    require_effect("milp", replace(options, objective="throughput"), jobs)
+        resolve("milp", options.objective).require_effect(options, jobs)
+    resolve("milp", "throughput").require_effect(options, jobs)

@@ -38,8 +38,8 @@ BOUNDED = [
 def early(prepared: Prepared, slo: Slo) -> EarlyEnd:
     scenario, trace = prepared.scenario, prepared.trace
     demands = job_demands(trace, scenario.cluster, prepared.truth, scenario.engine)
-    if prepared.initial is not None:
-        demands = initial_demands(demands, prepared.initial, scenario.engine)
+    if prepared.jobs.initial is not None:
+        demands = initial_demands(demands, prepared.jobs.initial, scenario.engine)
     return EarlyEnd(slo, trace, demands)
 
 

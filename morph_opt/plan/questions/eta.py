@@ -77,7 +77,8 @@ def eta(
     prepared = prepare(scenario)
     if future.speeds is not None:
         truth, belief = (Joined(one, future.speeds) for one in (prepared.truth, prepared.belief))
-        prepared = replace(prepared, truth=truth, belief=belief)
+        source = replace(prepared.source, truth=truth)
+        prepared = replace(prepared, source=source, belief=belief)
     begin = replace(snapshot.state, cluster=scenario.cluster)
     seeds = range(seed, seed + continuations)
     found = forecast(begin, prepared, future, wanted, seeds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.extend import blamed_on, extension, given_by_value
+from morph_opt.extend import blamed_on, remember
 from morph_opt.traces.__main__ import main
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.lint import lint
@@ -289,9 +289,9 @@ def test_an_error_in_a_format_of_ones_own_is_its_own(own: Path) -> None:
 
 def test_an_error_is_blamed_on_a_function_and_not_on_its_partial(own: Path) -> None:
     module = importlib.import_module(str(own))
-    with given_by_value({"given:mine": partial(module.fails, 0), "given:ours": partial(len)}):
-        assert extension("morph_opt.traces", "given:ours") is not None
-        mine = extension("morph_opt.traces", "given:mine")
+    mine = partial(module.fails, 0)
+    remember(mine, "given:mine")
+    remember(partial(len), "given:ours")
     with pytest.raises(ZeroDivisionError) as caught:
         mine()
     assert str(blamed_on(caught.value)).startswith("given:mine failed in fails")
