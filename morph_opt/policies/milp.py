@@ -11,19 +11,23 @@ from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.at_best import at_best
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.filling import completed
+from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.recheck import require_kept
 from morph_opt.domain import Allocation, InputError, RoundState
-from morph_opt.domain.errors import BrokenWordError
+from morph_opt.domain.errors import BrokenWordError, typed
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport, shortfall_of
+from morph_opt.policies.options import PolicyOptions
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
+from morph_opt.solvers.registry import make_solver
 from morph_opt.strict.check import BeliefChecks, PlacementCheck
 from morph_opt.strict.rules import AllocationError, StateFacts
 
@@ -216,3 +220,36 @@ def _compare(claim: float, value: float, level: str) -> None:
         raise ClaimError(
             f"objective {level}: the solver claims {claim!r}, the decision is worth {value!r}"
         )
+
+
+def method_of(options: PolicyOptions) -> RoundMethod:
+    """Return how rounds are solved: by the exact MIP where nodes are named rather than counted."""
+    if options.formulation not in RoundSolver.FORMULATIONS:
+        raise InputError(
+            unknown("formulation", options.formulation, RoundSolver.FORMULATIONS),
+            field="--formulation",
+        )
+    solver = _solver(options)
+    exact = ExactMip(solver, options.formulation)
+    if options.method == "exact":
+        return exact
+    if options.method not in ("auto", "ladder"):
+        raise InputError(
+            unknown("method", options.method, ("exact", "ladder", "auto")), field="--method"
+        )
+    if options.formulation != "node_pattern":
+        if options.method == "ladder":
+            raise InputError(
+                f"counts nodes, not with this {typed('--formulation')}", field="--method"
+            )
+        return exact
+    return Ladder(solver)
+
+
+def _solver(options: PolicyOptions) -> Solver:
+    """Return the solver, if it knows the limits that it is given."""
+    solver = make_solver(options.solver)
+    if options.node_limit is not None and not solver.capabilities.node_limit:
+        rule = f"solver {options.solver!r} does not know it (python -m morph_opt.solvers)"
+        raise InputError(rule, field="--node-limit")
+    return solver

@@ -9,10 +9,8 @@ from functools import partial
 from typing import Any, cast
 
 from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
 from morph_opt.domain.arguments import kind_of, shown
 from morph_opt.domain.errors import typed
@@ -31,11 +29,9 @@ from morph_opt.policies.base import Policy
 from morph_opt.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
 from morph_opt.policies.catalog import OBJECTIVES, Needs, ObjectiveSpec, PolicySpec
-from morph_opt.policies.milp import MilpPolicy
+from morph_opt.policies.milp import MilpPolicy, method_of
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
-from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
 
 __all__ = [
     "BASELINES",
@@ -152,15 +148,10 @@ def _milp(
     belief: SpeedModel, options: PolicyOptions, objective: ObjectiveSpec | None = None
 ) -> Policy:
     objective = objective or resolve_objective(options.objective)
-    if options.formulation not in RoundSolver.FORMULATIONS:
-        raise InputError(
-            unknown("formulation", options.formulation, RoundSolver.FORMULATIONS),
-            field="--formulation",
-        )
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    method = _method(options)
+    method = method_of(options)
     poser = RoundPoser(
         belief,
         objective.make(belief, options),
@@ -171,34 +162,6 @@ def _milp(
         waste_filter=options.waste_filter,
     )
     return MilpPolicy(poser, method, limits)
-
-
-def _method(options: PolicyOptions) -> RoundMethod:
-    """How rounds are solved; nodes that are named rather than counted are left to the exact MIP."""
-    solver = _solver(options)
-    exact = ExactMip(solver, options.formulation)
-    if options.method == "exact":
-        return exact
-    if options.method not in ("auto", "ladder"):
-        raise InputError(
-            unknown("method", options.method, ("exact", "ladder", "auto")), field="--method"
-        )
-    if options.formulation != "node_pattern":
-        if options.method == "ladder":
-            raise InputError(
-                f"counts nodes, not with this {typed('--formulation')}", field="--method"
-            )
-        return exact
-    return Ladder(solver)
-
-
-def _solver(options: PolicyOptions) -> Solver:
-    """The solver, if it knows the limits that it is given."""
-    solver = make_solver(options.solver)
-    if options.node_limit is not None and not solver.capabilities.node_limit:
-        rule = f"solver {options.solver!r} does not know it (python -m morph_opt.solvers)"
-        raise InputError(rule, field="--node-limit")
-    return solver
 
 
 POLICIES: Mapping[str, BaselineSpec] = {
@@ -364,17 +327,9 @@ def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO) -> Decider:
     if isinstance(policy, str) and policy in POLICIES:
         return Decider(POLICIES[policy])
     name, maker = _own("policy", policy)
-    spec = PolicySpec(
-        name,
-        partial(_made, name, maker),
-        "",
-        "",
-        options=tuple(OPTIONS),
-        needs=Needs(rest="yes"),
-        workers="yes",
-        draws="yes",
-    )
-    return Decider(spec)
+    make, needs = partial(_made, name, maker), Needs(rest="yes")
+    own = PolicySpec(name, make, "", "", "", tuple(OPTIONS), needs, workers="yes", draws="yes")
+    return Decider(own)
 
 
 def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:

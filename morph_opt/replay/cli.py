@@ -247,6 +247,7 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
 def _scenario(given: argparse.Namespace) -> Scenario:
     from morph_opt.policies.registry import require_understood
     from morph_opt.round.reader import read_snapshot
+    from morph_opt.traces.registry import home_cluster
 
     options = {part: given_options(given, kind) for part, kind in PARTS.items()}
     workload, scheduler = options["workload"], options["scheduler"]
@@ -256,6 +257,9 @@ def _scenario(given: argparse.Namespace) -> Scenario:
         cluster = begin.cluster
         workload.setdefault("trace", STATE_TRACE)
         options["engine"].setdefault("interval_s", begin.interval_s)
+    asked_for = Workload(**workload)
+    # Refuses options that the trace does not have, whatever the cluster is.
+    home_cluster(asked_for.trace, **asked_for.trace_options)
     require_understood(
         scheduler.get("policy", Scheduler().policy),
         scheduler.get("objective", Scheduler().objective),

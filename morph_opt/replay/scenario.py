@@ -337,12 +337,11 @@ def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
     """Return the cluster that is given, else that of the trace, else the default."""
     from morph_opt.traces.registry import home_cluster
 
-    # Also refuses options that the trace does not have.
-    home = home_cluster(workload.trace, **workload.trace_options)
     if isinstance(given, Cluster):
         return given
     if given is not None:
         return load_cluster(str(given))
+    home = home_cluster(workload.trace, **workload.trace_options)
     return parse_short(home) if home else default_cluster()
 
 
