@@ -9,7 +9,6 @@ SIGKILL to a real process.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import errno
@@ -31,6 +30,7 @@ from typing import Any
 
 from benchmarks.checks.robustness.fuzz import REPORT, bad_line
 from benchmarks.checks.robustness.liars import LIES, lied_to
+from morph_opt.commandline.parser import LineParser
 from morph_opt.replay.cli import main as replay_main
 
 SAME = "events.jsonl", "jobs.csv", "config.toml"
@@ -412,7 +412,7 @@ def lies() -> Iterator[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; 0 without differences, 1 with."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=112)
     parser.add_argument("--writes", type=int, default=400, help="at most, of the full disk")
     parser.add_argument("--others", type=int, default=10, help="of every other fault")

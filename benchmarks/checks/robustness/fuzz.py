@@ -10,7 +10,6 @@ own with limited memory, so that a crash ends one reader only.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import importlib
@@ -33,6 +32,7 @@ from random import Random
 
 from benchmarks.checks.robustness.mutate import mutated
 from benchmarks.checks.robustness.readers import READERS, Reader, emptied, filled
+from morph_opt.commandline.parser import LineParser
 from morph_opt.domain import InputError
 from tests.known import MAIN
 
@@ -274,7 +274,7 @@ def summary(findings: Sequence[Finding]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; 0 without findings, 1 with."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(description=__doc__)
     parser.add_argument("--files", type=int, default=3500, help="per reader")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="readers whose name contains this")

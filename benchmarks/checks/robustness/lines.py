@@ -246,7 +246,7 @@ def campaign(seed: int, first: int, count: int) -> tuple[Tally, list[Finding]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; 0 without findings, 1 with."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=5000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)

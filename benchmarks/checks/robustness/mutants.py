@@ -9,7 +9,6 @@ survives is either equivalent, with the reason in ``equivalent.csv`` beside this
 
 from __future__ import annotations
 
-import argparse
 import ast
 import csv
 import difflib
@@ -26,6 +25,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+from morph_opt.commandline.parser import LineParser
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT = ROOT / "reports" / "robustness"
@@ -333,7 +334,7 @@ def write_report(out: Path, found: Sequence[Mutant]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; 0 if every mutant was killed or is equivalent."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="files whose path contains this")
