@@ -33,8 +33,8 @@ Decide one round
 Build inputs
 
     Cluster         An ordered set of nodes; a node's index is its position
-    load_cluster    A cluster from what a user types: a short form or the path of a spec
-    Job             A training job: what it runs, how much of it, and what its user asked for
+    load_cluster    Load a cluster from its short form or the path of a spec
+    Job             A training job: its model, its work, and its request
     Trace           Named, ordered jobs
     load_trace      Load a trace by name, import path or file
 
@@ -52,7 +52,7 @@ Write your own
     TableReader     Reads a table with one row per line
     LogRow          One job of a log; before attempts are folded, one attempt
 
-    InputError      Input that the engine refuses, with everything needed to mend it
+    InputError      Refused input, with the file, line, field and rule that are needed to mend it
 
 These names are the public ones; ``docs/api.md`` says what that means. The commands are listed by
 ``python -m morph_opt``.

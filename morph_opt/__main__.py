@@ -18,10 +18,10 @@ from morph_opt.domain.nearest import unknown
 
 
 class _Overview(LineParser):
-    """Its help is the list of commands, on one screen."""
+    """Parser whose help is the list of commands, on one screen."""
 
     def format_help(self) -> str:
-        """The list."""
+        """Return the list of commands."""
         width = max(len(command.name) for command in COMMANDS)
         lines = [
             f"morph-opt {__version__}: training on GPU clusters by proven MILPs (COMMAND --help)"
@@ -33,14 +33,14 @@ class _Overview(LineParser):
 
 
 def make_parser() -> LineParser:
-    """The parser of the command without a command."""
+    """Return the parser of ``morph-opt`` itself."""
     parser = _Overview(prog="python -m morph_opt")
     parser.add_argument("--version", action="store_true", help="print the version")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, or list them."""
+    """Run a command, or list all commands."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     known = {command.name: command for command in COMMANDS}
     if words and words[0] in known:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def console() -> int:
-    """The console script; it finds a user's own modules where ``python -m`` does."""
+    """Run the console script, with the same module search path as ``python -m``."""
     sys.path.insert(0, str(Path.cwd()))
     return as_process(main)
 

@@ -22,7 +22,7 @@ from morph_opt.domain.errors import InputError
 from morph_opt.domain.nearest import did_you_mean
 
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-"""``package.module:attribute``."""
+"""Pattern of an import path, ``package.module:attribute``."""
 _LONGEST = 200
 
 _OPTIONS = {
@@ -31,18 +31,18 @@ _OPTIONS = {
     "morph_opt.solvers": "--solver",
     "morph_opt.executors": "--on",
 }
-"""Options that take names of these groups; where traces and logs are named is said by readers."""
+"""Options that take names of these groups."""
 
 _loaded: dict[str, str] = {}
-"""Name of what was found last of each foreign package, by the package's name."""
+"""Name of the extension that was found last, by the foreign package's name."""
 
 _file: ContextVar[tuple[str, bool] | None] = ContextVar("file", default=None)
-"""File that names come from, and whether it may name code."""
+"""File that names come from, and whether that file may name code."""
 
 
 @contextmanager
 def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
-    """Within it, names of extensions come from a file, which is data and may be anybody's.
+    """Take names of extensions as those of a file, which may name no code unless allowed.
 
     Import paths are then refused unless the user allows them, and nothing is looked for in the
     current folder: neither modules nor packages that announce entry points.
@@ -63,7 +63,7 @@ def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
 
 @contextmanager
 def _trusted_path() -> Iterator[None]:
-    """The module search path without the current folder, while a file's names are looked up."""
+    """Take the current folder off the module search path while a file's names are looked up."""
     kept = list(sys.path)
     if _file.get() is not None:
         # Python puts it first for `python -m`; where PYTHONPATH names it too, the user meant it.
@@ -76,7 +76,7 @@ def _trusted_path() -> Iterator[None]:
 
 
 def extension(group: str, name: str) -> Any | None:
-    """The object called ``name``, or None if there is none.
+    """Return the object of this name, or None if there is none.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ _NOT_A_USERS = {"morph_opt", "formulations", *sys.stdlib_module_names}
 
 
 def blamed_on(error: BaseException) -> str | None:
-    """One line for an error that passed through a user's own code; None where none was involved.
+    """Return one line for an error that passed through a user's own code, else None.
 
     It names the import path or entry point, and file, line and text of the place in the user's
     package that the error passed last: an error of ours that a wrong argument caused is found at
@@ -139,7 +139,7 @@ def blamed_on(error: BaseException) -> str | None:
 def _points(
     look: Callable[..., Iterable[EntryPoint]], group: str, path: tuple[str, ...]
 ) -> tuple[EntryPoint, ...]:
-    """Entry points of a group, looked up once for a search path: that reads every package."""
+    """Return the entry points of a group, looked up once per search path."""
     del path
     return tuple(look(group=group))
 
@@ -170,7 +170,7 @@ def _found(group: str, name: str) -> Any | None:
 
 
 def _of_file(name: str) -> str:
-    """What to do about a name that begins with a file instead of a module; nothing elsewhere."""
+    """Return advice for a name that begins with a file instead of a module, else nothing."""
     file, ending, attribute = f"{name}:".partition(".py:")
     if not ending:
         return ""
@@ -180,7 +180,7 @@ def _of_file(name: str) -> str:
 
 
 def require_allowed(name: str, field: str | None = None) -> None:
-    """Refuse an import path where names come from a file (`named_by_file`) that may name no code.
+    """Refuse an import path from a file (`named_by_file`) that may name no code.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def require_allowed(name: str, field: str | None = None) -> None:
 
 
 def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs: Any) -> Any:
-    """What a user's own callable makes of these arguments.
+    """Call a user's own callable with these arguments and return its result.
 
     Parameters
     ----------
@@ -250,12 +250,12 @@ def _named(own: Any) -> str:
 
 
 def _is_pythons(module: Mapping[str, Any]) -> bool:
-    """Whether code is of the standard library: what it says of wrong arguments is no help."""
+    """Return whether code is of the standard library, whose errors help no user."""
     return str(module.get("__name__")).split(".")[0] in sys.stdlib_module_names
 
 
 def require_complete(own: Any, field: str) -> None:
-    """Refuse a class that leaves out, or misspells, what its base asks for.
+    """Refuse a class that does not define every abstract method of its base.
 
     Raises
     ------
@@ -268,13 +268,13 @@ def require_complete(own: Any, field: str) -> None:
 
 
 def import_path(made: Any) -> str:
-    """Where the class of an object can be imported from, ``package.module:Class``."""
+    """Return the import path of an object's class, ``package.module:Class``."""
     kind = type(made)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def require_kind(made: Any, kind: type, source: str, field: str) -> None:
-    """Refuse what a user's own code returned if it is no ``kind``.
+    """Refuse a result of a user's own code that is not a ``kind``.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def require_kind(made: Any, kind: type, source: str, field: str) -> None:
 
 
 def _public_name(kind: type) -> str:
-    """Where a class is imported from: the shortest package that has it among its public names."""
+    """Return the name of a class in the shortest package that lists it in ``__all__``."""
     parts = kind.__module__.split(".")
     homes = (".".join(parts[: length + 1]) for length in range(len(parts)))
     public = (one for one in homes if kind.__name__ in getattr(sys.modules[one], "__all__", ()))
@@ -300,7 +300,7 @@ def _public_name(kind: type) -> str:
 
 
 def require_parts(made: Any, name: str, field: str, what: str, parts: tuple[str, ...]) -> Any:
-    """The thing that was made, if it has what its protocol asks for.
+    """Return the object if it has every attribute of its protocol.
 
     Raises
     ------

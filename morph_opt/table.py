@@ -14,7 +14,7 @@ from morph_opt.domain import InputError
 from morph_opt.domain.arguments import kind_of, own_value, require_each, require_type, take_own
 
 Cell = str | int | float | None
-"""What stands in a cell; None and NaN are shown as nothing."""
+"""Value of a cell; None and NaN are shown as nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,17 @@ class Table:
                     raise InputError(f"{name}: a cell is text or a number, got {kind_of(cell)}")
 
     def _sides(self) -> list[str]:
-        """One letter per column."""
+        """Return the alignment of each column, a letter each."""
         return list(self.align.ljust(len(self.header), self.align[-1])[: len(self.header)])
 
     def texts(self) -> Iterator[list[str]]:
-        """The rows as they are shown."""
+        """Yield the rows as they are shown."""
         specs = [self.formats.get(name, "") for name in self.header]
         for row in self.rows:
             yield [_text(cell, spec) for cell, spec in zip(row, specs, strict=True)]
 
     def to_markdown(self, *, spaced: bool = False) -> str:
-        """A GitHub table without a line break at its end.
+        """Return a GitHub table without a line break at its end.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Table:
         return "\n".join((_line(_bars(self.header)), rule, *map(_line, map(_bars, self.texts()))))
 
     def to_html(self) -> str:
-        """A ``table`` element; cells are escaped."""
+        """Return a ``table`` element; cells are escaped."""
         styles = [' style="text-align: right"' if s == "r" else "" for s in self._sides()]
 
         def row(kind: str, cells: Iterable[str]) -> str:
@@ -103,7 +103,7 @@ class Table:
     _repr_html_ = to_html
 
     def to_csv(self) -> str:
-        """Comma-separated lines with a header; numbers in full, nothing for None and NaN."""
+        """Return comma-separated lines with a header; numbers in full, nothing for None and NaN."""
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(self.header)
@@ -111,7 +111,7 @@ class Table:
         return buffer.getvalue()
 
     def to_text(self) -> str:
-        """Columns of a terminal, two blanks apart, without a line break at the end."""
+        """Return columns for a terminal, two blanks apart, without a line break at the end."""
         lines = [list(self.header), *self.texts()]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         sides = self._sides()
@@ -141,7 +141,7 @@ def _text(cell: Cell, spec: str) -> str:
 
 
 def _bars(cells: Iterable[str]) -> Iterable[str]:
-    """A bar or a line break inside a cell would end it."""
+    """Escape bars and line breaks, which would end a cell."""
     return (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
 
 

@@ -30,7 +30,7 @@ def make_parser() -> LineParser:
     )
     add = parser.add_argument
     add("log", metavar="FORMAT:PATH", help="the log")
-    add("--cluster", metavar="SPEC", help="where it happened: file or short form")
+    add("--cluster", metavar="SPEC", help="cluster of the log: file or short form")
     add(
         "--every",
         type=Number(Range(1e-3, 1e9)),

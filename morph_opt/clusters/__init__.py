@@ -1,4 +1,4 @@
-"""Clusters as users write them: TOML specs and the short form.
+"""Text forms of clusters: TOML specs and the short form.
 
 >>> from morph_opt.clusters import parse_short
 >>> parse_short("2x8:A800-80GB").gpus

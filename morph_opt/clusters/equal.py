@@ -1,4 +1,4 @@
-"""A cluster of equal nodes, by numbers alone."""
+"""Cluster of equal nodes, from numbers alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPEED = Range(0.0, 1e9, above=True)
 @documented
 @dataclass(frozen=True, slots=True)
 class EqualNodes:
-    """Equal nodes; what is not given is as in the catalog's A800 node.
+    """Options of a cluster of equal nodes; defaults are those of the catalog's A800 node.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class EqualNodes:
         require_all(self)
 
     def cluster(self) -> Cluster:
-        """The cluster.
+        """Return the cluster.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Clusters in one word: ``8x8``, ``8x8:A800-80GB``, ``4x8:A100-80GB+2x4:V100``.
+"""Short forms of clusters: ``8x8``, ``8x8:A800-80GB``, ``4x8:A100-80GB+2x4:V100``.
 
 ``NODESxGPUS[:GPU_TYPE]``, several pools joined by ``+``. What is not said is as in the A800
 node of the catalog: CPU threads, host memory, NVLink and RDMA bandwidth of a node with 8 GPUs.
@@ -21,7 +21,7 @@ _POOL = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^+:]+))?")
 
 
 def parse_short(text: str) -> Cluster:
-    """The cluster of a short form.
+    """Return the cluster of a short form.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def _pool(part: str, text: str) -> tuple[int, NodeType]:
 
 
 def sized_node(gpus: int, gpu_name: str | None = None, field: str | None = None) -> NodeType:
-    """The catalog's A800 node with another number or type of GPUs.
+    """Return the catalog's A800 node with another number or type of GPUs.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def sized_node(gpus: int, gpu_name: str | None = None, field: str | None = None)
 
 
 def load_cluster(text: str | Path) -> Cluster:
-    """A cluster from what a user types: a short form or the path of a spec.
+    """Load a cluster from its short form or the path of a spec.
 
     Raises
     ------

@@ -44,12 +44,12 @@ from morph_opt.domain.nearest import unknown
 
 CLUSTER_FIELDS = ("name", "gpu_type", "node_type", "nodes", "leaf")
 LISTED = {"gpu_type": "gpu_types", "node_type": "node_types", "leaf": "leaves"}
-"""Lists of JSON in place of tables by name."""
+"""Names of lists in JSON that are tables by name in TOML."""
 LISTED_FIELDS = tuple(LISTED.get(name, name) for name in CLUSTER_FIELDS)
 
 
 def read_cluster(path: Path) -> Cluster:
-    """The cluster of a spec file.
+    """Read the cluster of a spec file.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def read_cluster(path: Path) -> Cluster:
 
 
 def cluster_from_toml(text: str, *, file: str | None = None, name: str = "cluster") -> Cluster:
-    """The cluster of a spec.
+    """Return the cluster of a spec's text.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def cluster_from_toml(text: str, *, file: str | None = None, name: str = "cluste
 
 
 def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> Cluster:
-    """The cluster of a table with `CLUSTER_FIELDS`, which may be part of a larger file.
+    """Return the cluster of a table with `CLUSTER_FIELDS`, which may be part of a larger file.
 
     With ``listed``, of an object with `LISTED_FIELDS`: it names every GPU type itself, and each
     node, which may have a ``status``.
@@ -114,7 +114,7 @@ def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> 
 
 
 def _tables(spec: Fields, name: str, kind: type[Any], listed: bool) -> dict[str, Fields]:
-    """Tables of a kind of things by their names."""
+    """Return tables by the names of the things that they describe."""
     if not listed:
         return spec.named(name, names_of(kind, "name"))
     found: dict[str, Fields] = {}
@@ -125,7 +125,7 @@ def _tables(spec: Fields, name: str, kind: type[Any], listed: bool) -> dict[str,
 
 
 def _left_out(table: Fields, known: GpuType) -> dict[str, Any]:
-    """What the catalog says where the table is silent: the price alone may be given."""
+    """Return the catalog's values of fields that a table leaves out."""
     return {name: getattr(known, name) for name in names_of(GpuType) if not table.given(name)}
 
 

@@ -1,4 +1,4 @@
-"""Clusters back to TOML; reading the text gives an equal cluster."""
+"""TOML text of clusters; reading it gives an equal cluster."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from morph_opt.domain import GPU_TYPES, Cluster, Node, NodeType
 
 
 def cluster_to_toml(cluster: Cluster) -> str:
-    """The spec of a cluster as a file of its own."""
+    """Return the spec of a cluster as the text of a file."""
     return toml_text(cluster_to_tables(cluster))
 
 
 def cluster_to_tables(cluster: Cluster) -> dict[str, Any]:
-    """The spec of a cluster as tables that `morph_opt.clusters.cluster_of` reads back.
+    """Return the spec of a cluster as tables that `morph_opt.clusters.cluster_of` reads back.
 
     Runs of nodes that differ only in a counted name become one ``[[nodes]]`` entry.
     """
@@ -54,7 +54,7 @@ def _runs(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _stem(node: Node) -> str:
-    """``node`` of ``node-07``; the whole name if it is not counted."""
+    """Return ``node`` of ``node-07``, or the whole name if it has no number."""
     head, dash, tail = node.name.rpartition("-")
     return head if dash and tail.isascii() and tail.isdigit() else node.name
 

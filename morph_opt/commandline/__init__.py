@@ -1,1 +1,1 @@
-"""What all command lines share: a strict parser, and types of options with ranges."""
+"""Basis of all command lines: a strict parser, and types of options with ranges."""

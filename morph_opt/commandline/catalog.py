@@ -1,4 +1,4 @@
-"""The commands of the package, a line each."""
+"""Commands of the package, a line each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morph_opt.commandline.parser import LineParser
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What ``python -m morph_opt.NAME`` does.
+    """A command: its name, its purpose and its parser.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("shares", "morph_opt.shares.__main__", "target shares of an instance file"),
     ),
 }
-"""Every command, by what one wants to do, in the order in which a newcomer meets them."""
+"""Commands by purpose, in the order in which a newcomer meets them."""
 
 COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 
 
 def parser_of(command: str) -> LineParser:
-    """The parser of a command of `COMMANDS`, by name."""
+    """Return the parser of a command by its name."""
     found = next(known for known in COMMANDS if known.name == command)
     made: LineParser = importlib.import_module(found.module).make_parser()
     return made

@@ -1,4 +1,4 @@
-"""Options of command lines, as the dataclasses of `morph_opt.domain.options` state them."""
+"""Options of command lines from the dataclasses of `morph_opt.domain.options`."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _range(one: Setting) -> Any:
 
 
 def dest_of(one: Setting) -> str:
-    """Where a parser keeps an option."""
+    """Return the name under which a parser keeps an option."""
     return one.flag.removeprefix("--").replace("-", "_")
 
 
 def given_options(given: argparse.Namespace, subject: type[Any]) -> dict[str, Any]:
-    """The options of a subject that were given, as values of its fields.
+    """Return the given options of a subject as values of its fields.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def given_options(given: argparse.Namespace, subject: type[Any]) -> dict[str, An
 
 
 def _split(values: list[tuple[str | None, float]], name: str, one: Setting) -> dict[str, Any]:
-    """Numbers for all and for single names; see `morph_opt.domain.options.Option.by_name`."""
+    """Split numbers into one for all and those by name; see `Option.by_name`."""
     for_all: dict[str, Any] = {}
     single: dict[str, float] = {}
     for of, number in values:
@@ -95,7 +95,7 @@ def _split(values: list[tuple[str | None, float]], name: str, one: Setting) -> d
 def words_of(
     given: argparse.Namespace, subject: type[Any], names: Iterable[str] | None = None
 ) -> list[str]:
-    """The options of a subject that were given, as they may be typed again; see `add_options`."""
+    """Return the given options of a subject as words to type again; see `add_options`."""
     found = []
     known = asked(subject)
     for name in known if names is None else names:
@@ -113,7 +113,7 @@ def words_of(
 
 
 def flagged(error: InputError, *subjects: type[Any]) -> InputError:
-    """The complaint about a field as one about its option."""
+    """Return a complaint about a field as one about its option."""
     for subject in subjects:
         one = asked(subject).get(error.field or "")
         if one is not None and not one.about.hidden:

@@ -1,4 +1,4 @@
-"""The parser of every command line: a wrong usage is answered in one line, with exit status 2.
+"""Parser of every command line; wrong usage is answered in one line, with exit status 2.
 
 Beyond argparse, an option that is given twice is refused, so is a text that is empty, and so is an
 option that would have no effect next to the others (`LineParser.only`).
@@ -20,7 +20,7 @@ from morph_opt.domain.nearest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When an option has an effect.
+    """Condition under which an option has an effect.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Condition:
 
 
 class _HelpAll(argparse._HelpAction):
-    """``--help-all``: see `LineParser.abridge`."""
+    """Action of ``--help-all``; see `LineParser.abridge`."""
 
     def __call__(self, parser: Any, *_: Any, **__: Any) -> None:
         """Print the whole help and leave."""
@@ -44,13 +44,13 @@ class _HelpAll(argparse._HelpAction):
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Sub-commands; the help of one says by itself what the list of them says of it.
+    """Sub-commands, each with its line of the list as the description in its own help.
 
     What a sub-command does not know is refused by its own parser, beside its own options.
     """
 
     renamed: Mapping[str, str] = {}
-    """What to type in place of a command that there was once."""
+    """Replacements of former commands, by their names."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
         """As of argparse."""
@@ -68,11 +68,11 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 SUBJECTS = ("--state", "--trace")
-"""Options of what a command is about: a word without an option was probably meant for them."""
+"""Options that a word without an option was probably meant for, in order of preference."""
 
 
 class LineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line; sub-commands' parsers are of the same class.
+    """Parser that refuses wrong usage in one line; sub-commands' parsers are of the same class.
 
     Takes what `argparse.ArgumentParser` takes; abbreviations are off, and the type of an argument
     without one is a text that is not empty.
@@ -88,16 +88,16 @@ class LineParser(argparse.ArgumentParser):
         self.rare: set[argparse.Action] = set()
         self.chosen: LineParser | None = None
         self.hints: dict[str, str] = {}
-        """What to do instead, by option that is unknown here and known elsewhere."""
+        """Advice by option that is unknown here and known elsewhere."""
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
-        """As of argparse; what follows the command is left to the command's own parser."""
+        """Add sub-commands as argparse does; words after a command are for its own parser."""
         action = super().add_subparsers(**{"action": _Commands, "metavar": "COMMAND", **settings})
         action.type = str
         return action
 
     def only(self, option: str, rule: str, holds: Callable[[argparse.Namespace], bool]) -> None:
-        """State when an option has an effect; where it has none it is refused by name.
+        """Declare when an option has an effect; elsewhere it is refused by name.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class LineParser(argparse.ArgumentParser):
         self.conditions[option] = (*self.conditions.get(option, ()), Condition(rule, holds))
 
     def only_with(self, option: str, other: str) -> None:
-        """State that an option has an effect next to another one only."""
+        """Declare that an option has an effect together with another one only."""
         dest = self._option_string_actions[other].dest
         default = self.get_default(dest)
         self.only(
@@ -121,7 +121,7 @@ class LineParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """As of argparse, with the stricter rules."""
+        """Parse as argparse does, with stricter rules."""
         words = list(sys.argv[1:] if args is None else args)
         given = self._given(words)
         parsed, rest = super().parse_known_args(words, namespace)
@@ -144,7 +144,7 @@ class LineParser(argparse.ArgumentParser):
         self.rare = {one for one in self._actions if not kept & {*one.option_strings}}
 
     def format_help(self) -> str:
-        """The help; of an abridged one only what most use."""
+        """Return the help, abridged to the common options if there are others."""
         if not self.rare:
             return super().format_help()
         texts = {action: action.help for action in self.rare}
@@ -161,13 +161,13 @@ class LineParser(argparse.ArgumentParser):
             self.usage, self.epilog = usage, epilog
 
     def format_help_all(self) -> str:
-        """The help with every option."""
+        """Return the help with every option."""
         return super().format_help()
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
-        """As of argparse; what is not known is refused with what was probably meant."""
+        """Parse as argparse does; refuse unknown words with what was probably meant."""
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
             self.refuse(rest)
@@ -175,7 +175,7 @@ class LineParser(argparse.ArgumentParser):
         return found
 
     def refuse(self, rest: Sequence[str]) -> NoReturn:
-        """Say which words are not known, and what was probably meant by options."""
+        """Refuse unknown words, with what was probably meant by options."""
         known = [word for action in self._actions for word in action.option_strings]
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
@@ -189,7 +189,7 @@ class LineParser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
 
     def as_typed(self, error: InputError) -> InputError:
-        """A refusal of an option's value with the option as it was typed."""
+        """Return a refusal of an option's value, with the option as it was typed."""
         option = "--" + str(error.field).replace("_", "-")
         if error.file or all(option not in one._option_string_actions for one in self._all()):
             return error
@@ -197,13 +197,13 @@ class LineParser(argparse.ArgumentParser):
             return InputError(error.rule, field=option)
 
     def _all(self) -> Iterator[LineParser]:
-        """It and the parser of the sub-command that was typed."""
+        """Return the parser and that of the typed sub-command."""
         yield self
         if self.chosen is not None:
             yield from self.chosen._all()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As of argparse; a word that is no choice is refused with what was probably meant."""
+        """Check a choice as argparse does; refuse others with what was probably meant."""
         if action.choices is not None and value not in action.choices:
             names = [str(name) for name in action.choices]
             near = did_you_mean(str(value), names)
@@ -213,7 +213,7 @@ class LineParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, rule)
 
     def _given(self, words: Sequence[str]) -> list[str]:
-        """Options among the words, in order; one that is unknown or given twice is refused.
+        """Return the options among the words, in order; refuse unknown and duplicate ones.
 
         An unknown one comes before what is missing: it may be what was meant to be given.
         """
@@ -234,7 +234,7 @@ class LineParser(argparse.ArgumentParser):
         return list(dict.fromkeys(found))
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; unlike argparse's own it does not keep silent about a full disk."""
+        """Print the help; unlike argparse's own it reports a full disk."""
         print(self.format_help(), end="", file=sys.stdout if file is None else file)
 
     def error(self, message: str) -> NoReturn:

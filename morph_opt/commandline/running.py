@@ -1,4 +1,4 @@
-"""How every command runs: what it answers to bad input, full disks, closed pipes and signals."""
+"""Frame of every command: its answers to bad input, full disks, closed pipes and signals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from morph_opt.domain import InputError
 from morph_opt.domain.errors import BrokenWordError, on_command_line
 
 BAD_INPUT, FAILED, BUG = 2, 1, 70
-"""Exit statuses: the user's to mend; the machine's; ours (EX_SOFTWARE of sysexits.h)."""
+"""Exit statuses for errors of the user, of the machine, and of ours (EX_SOFTWARE of sysexits.h)."""
 
 WRONG_PATH = frozenset(
     (
@@ -27,20 +27,20 @@ WRONG_PATH = frozenset(
         errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.EPERM, errno.EROFS,
     )
 )  # fmt: skip
-"""What is wrong with a path that somebody gave; a disk that is full or broken is not among it."""
+"""Errors of a path that the user gave; those of a full or broken disk are none."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
-"""What glibc's ``mallopt`` calls them (malloc.h)."""
+"""Parameters of glibc's ``mallopt`` (malloc.h)."""
 
 TRACEBACK_VARIABLE = "MORPH_OPT_TRACEBACK"
-"""Set to show where an unexpected error came from."""
+"""Environment variable that shows the traceback of an unexpected error."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a command just as the user's Ctrl-C does."""
+    """Raised at SIGTERM, which ends a command as Ctrl-C does."""
 
 
 def run_command(
@@ -48,7 +48,7 @@ def run_command(
     run: Callable[[argparse.Namespace], int],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Parse, run, and answer in one line what is no defect of ours.
+    """Parse and run a command; answer every error that is no defect of ours in one line.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def run_command(
 
 
 def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
-    """Run a command as the process: its streams, its signals, and a last resort.
+    """Run a command as a process of its own, with streams, signals and a last resort.
 
     Parameters
     ----------
@@ -141,14 +141,14 @@ def _blamed_on(error: BaseException) -> str | None:
 
 
 def _say(line: str, error: BaseException, *more: str) -> None:
-    """Lines on stderr; if that fails, nothing is left to write to."""
+    """Print lines on stderr, if it can be written to."""
     notes = getattr(error, "__notes__", ())
     with suppress(OSError, ValueError):
         print("\n".join(("; ".join((line, *notes)), *more)), file=sys.stderr)
 
 
 def _flushed(status: int) -> int:
-    """The status, once everything printed is out; else what came in between."""
+    """Flush stdout and return the status, or that of a failure to flush."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -166,7 +166,7 @@ def _flushed(status: int) -> int:
 
 
 class _Closed(io.TextIOBase):
-    """Stands for a stdout that was closed before the start: writing to it fails, as it should."""
+    """Replacement of a stdout that was closed before the start; writing to it fails."""
 
     def write(self, _text: str, /) -> int:
         """Fail."""
@@ -174,7 +174,7 @@ class _Closed(io.TextIOBase):
 
 
 def _open_streams() -> None:
-    """Give closed standard streams something to stand on.
+    """Replace standard streams that are closed.
 
     Python has None for them: `print` to a closed stderr would go to stdout, and the first file that
     is opened would get the number of the closed stream, and whatever a library prints there.
@@ -192,7 +192,7 @@ def _open_streams() -> None:
 
 
 def keep_memory() -> None:
-    """Keep what is freed for the next round, where the C library is glibc.
+    """Keep freed memory for the next round, if the C library is glibc.
 
     Rounds of a million GPUs free gigabytes and ask for them again: a third of their time would go
     into pages that the system takes back and clears. A process of ours may do so; a library that is
@@ -208,7 +208,7 @@ def keep_memory() -> None:
 
 @contextmanager
 def _sigterm() -> Iterator[None]:
-    """Raise `Terminated` on SIGTERM."""
+    """Raise `Terminated` on SIGTERM within this context."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Terminated

@@ -1,4 +1,4 @@
-"""Types of options: what is accepted is part of the type, and can be read off it."""
+"""Types of options, which state the accepted values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from morph_opt.domain import InputError, Range
 
 LONGEST_TEXT = 4096
-"""Characters of a name or path; longer ones no file system takes."""
+"""Largest number of characters of a name or path; no file system takes more."""
 
 WEIGHTS = Range(1e-6, 1e6)
-"""Weights and prices by name; their quotients stay far from the tolerances of solvers."""
+"""Range of weights and prices: quotients stay far from the tolerances of solvers."""
 
 
 def text(value: str) -> str:
-    """A name or the like: not empty, printable, of a sensible length."""
+    """Return a text that is not empty, printable and of limited length."""
     if not value.strip():
         raise ArgumentTypeError("must not be empty")
     if len(value) > LONGEST_TEXT:
@@ -27,7 +27,7 @@ def text(value: str) -> str:
 
 
 def path(value: str) -> Path:
-    """The path of a file or folder."""
+    """Return the path of a file or folder."""
     return Path(text(value))
 
 
@@ -44,7 +44,7 @@ class Number:
     range: Range
 
     def __call__(self, value: str) -> float:
-        """The number, an `int` if the range is of whole numbers."""
+        """Return the number, an `int` if the range is of whole numbers."""
         try:
             return self.range.parse(value)
         except ValueError as error:
@@ -52,13 +52,13 @@ class Number:
 
 
 def whole(low: int, high: int) -> Number:
-    """Whole numbers from ``low`` to ``high``."""
+    """Return the type of whole numbers from ``low`` to ``high``."""
     return Number(Range(low, high, whole=True))
 
 
 @dataclass(frozen=True, slots=True)
 class NamedNumbers:
-    """``a=2,b=1``: stays text, but is refused here if it does not say numbers by name.
+    """Type of numbers by name, ``a=2,b=1``, which stay text once checked.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class NamedNumbers:
     range: Range = WEIGHTS
 
     def __call__(self, value: str) -> str:
-        """The text itself."""
+        """Return the text itself."""
         try:
             named_numbers(text(value), None, self.range)
         except InputError as error:
@@ -79,7 +79,7 @@ class NamedNumbers:
 
 @dataclass(frozen=True, slots=True)
 class NamedNumber:
-    """``2`` for all, or ``a=2`` for one name.
+    """Type of a number for all, ``2``, or for one name, ``a=2``.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class NamedNumber:
     range: Range
 
     def __call__(self, value: str) -> tuple[str | None, float]:
-        """Name, or None for all, and number."""
+        """Return the name, or None for all, and the number."""
         name, equals, number = text(value).rpartition("=")
         if equals and not name.strip():
             raise ArgumentTypeError(f"must be a number or NAME=NUMBER, got {value!r}")
@@ -98,7 +98,7 @@ class NamedNumber:
 
 
 def named_numbers(text: str, field: str | None, range: Range = WEIGHTS) -> dict[str, float]:
-    """``a=2,b=1`` as numbers by name.
+    """Return ``a=2,b=1`` as numbers by name.
 
     Raises
     ------

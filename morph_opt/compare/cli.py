@@ -25,7 +25,7 @@ def make_parser() -> LineParser:
         description="Compare finished runs, the first with others.",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="two run folders or more")
-    parser.add_argument("--out", type=Path, help="also write the report of these runs, .html")
+    parser.add_argument("--out", type=Path, help="file for the report of these runs, .html")
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     return parser
 

@@ -1,4 +1,4 @@
-"""Strict reading of tables and objects: every field is known and typed, every complaint placed."""
+"""Strict reading of tables and objects: known, typed fields, and complaints with their place."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class Fields:
         return iter(self._value)
 
     def at(self, name: str | None) -> str:
-        """Path of a field; of the object itself for None."""
+        """Return the path of a field, or of the object itself for None."""
         if name is None:
             return self._path or "document"
         return f"{self._path}.{name}" if self._path else name
 
     def error(self, name: str | None, rule: str, below: str = "") -> InputError:
-        """The complaint about a field, or about a place below it such as ``[2].name``."""
+        """Return a complaint about a field, or about a place below it such as ``[2].name``."""
         place = (self.at(name) if name or self._path or not below else "") + below
         place = place.removeprefix(".")
         if self._lines is not None:
@@ -87,15 +87,15 @@ class Fields:
         return InputError(rule, file=self._file, line=line, field=place)
 
     def given(self, name: str) -> bool:
-        """Whether the field stands there, be it null."""
+        """Return whether the field is there, null or not."""
         return name in self._value
 
     def has(self, name: str) -> bool:
-        """Whether the field is given and not null, for fields that may be null."""
+        """Return whether the field is given and not null."""
         return self._value.get(name) is not None
 
     def raw(self, name: str, default: Any = _MISSING) -> Any:
-        """The value of a field as parsed."""
+        """Return the value of a field as parsed."""
         if name not in self._value:
             if default is _MISSING:
                 raise self.error(name, "is missing")
@@ -103,11 +103,11 @@ class Fields:
         return self._value[name]
 
     def text(self, name: str, default: Any = _MISSING) -> str:
-        """A string."""
+        """Return a field that is a string."""
         return self._read(text, name, default)
 
     def flag(self, name: str, default: Any = _MISSING) -> bool:
-        """True or false."""
+        """Return a field that is true or false."""
         return self._read(flag, name, default)
 
     def whole(
@@ -118,7 +118,7 @@ class Fields:
         least: int | None = None,
         most: int | None = None,
     ) -> int:
-        """A whole number of 64 bits, or within narrower limits."""
+        """Return a field that is a whole number of 64 bits, or within narrower limits."""
         value = self._read(whole, name, default)
         if least is not None and value < least:
             raise self.error(name, f"must be at least {least}, got {value}")
@@ -134,7 +134,7 @@ class Fields:
         least: float | None = None,
         above: float | None = None,
     ) -> float:
-        """A finite number."""
+        """Return a field that is a finite number."""
         value = self._read(number, name, default)
         if least is not None and value < least:
             raise self.error(name, f"must be at least {least:g}, got {value:g}")
@@ -143,11 +143,11 @@ class Fields:
         return value
 
     def value(self, name: str, kind: type[_T], default: Any = _MISSING) -> _T:
-        """A value of a type; see `structure`."""
+        """Return a field as a value of a type; see `structure`."""
         return self._read(lambda value: structure(kind, value), name, default)
 
     def make(self, kind: type[_T], **given: Any) -> _T:
-        """A dataclass of the fields that are here and of those given; others are not looked at."""
+        """Make a dataclass from the fields that it has and from those given."""
         names = [name for name in names_of(kind) if name in self._value]
         try:
             return structure(kind, {name: self._value[name] for name in names} | given)
@@ -164,7 +164,7 @@ class Fields:
             raise self.error(name, error.rule, error.field or "") from None
 
     def rows(self, name: str, default: Any = _MISSING) -> list[Any]:
-        """A list."""
+        """Return a field that is a list."""
         value = self.raw(name, default)
         if not isinstance(value, list | tuple):
             table = isinstance(value, dict) and bool(self._lines)
@@ -175,7 +175,7 @@ class Fields:
     def objects(
         self, name: str, known: Iterable[str] | None, default: Any = _MISSING
     ) -> list[Fields]:
-        """A list of objects."""
+        """Return a field that is a list of objects."""
         names = None if known is None else tuple(known)
         return [
             Fields(value, f"{self.at(name)}[{i}]", self._file, names, self._lines)
@@ -183,11 +183,11 @@ class Fields:
         ]
 
     def object(self, name: str, known: Iterable[str] | None, default: Any = _MISSING) -> Fields:
-        """An object."""
+        """Return a field that is an object."""
         return Fields(self.raw(name, default), self.at(name), self._file, known, self._lines)
 
     def named(self, name: str, known: Iterable[str] | None) -> dict[str, Fields]:
-        """An object of objects by their names; empty if it is not given."""
+        """Return a field that is an object of objects by name; empty if it is not given."""
         table = self.object(name, None, {})
         names = None if known is None else tuple(known)
         return {key: table.object(key, names) for key in table}

@@ -1,4 +1,4 @@
-"""The frame of every figure: one style, the same bytes for the same figure, nothing on a screen."""
+"""Frame of figures: one style, no screen, and the same bytes for the same figure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMON: Mapping[Any, Any] = {
 } | dict.fromkeys(
     ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
 )
-"""What holds for all: a transparent ground, ink that is read on light and dark pages, no box."""
+"""Style of all figures: transparent ground, ink for light and dark pages, no box."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def drawing(
     *,
     layout: str | None = "constrained",
 ) -> Iterator[tuple[Figure, Callable[..., bytes]]]:
-    """A figure in our style, and what makes the bytes of a file of it.
+    """Yield a figure in our style with the function that writes it to bytes.
 
     matplotlib is loaded here and its settings are as before afterwards. The second value takes the
     suffix of a file (``".svg"`` if none is given) and what `Figure.savefig` takes besides; it is
@@ -84,18 +84,18 @@ def drawing(
 
 
 def line(look: Look, *, marks: bool = False) -> dict[str, Any]:
-    """What `Axes.plot` takes to draw a line in a look, with marks at its points if it has any."""
+    """Return arguments of `Axes.plot` for a line in a look, with marks if the look has any."""
     found: dict[str, Any] = {"color": look.colour, "linestyle": look.dash}
     return found | ({"marker": look.mark, "mfc": look.face} if marks else {})
 
 
 def dots(look: Look) -> dict[str, Any]:
-    """What `Axes.plot` and `Axes.errorbar` take to draw points that no line joins."""
+    """Return arguments of `Axes.plot` and `Axes.errorbar` for points that no line joins."""
     return {"color": look.colour, "ls": "", "marker": look.mark, "mfc": look.face}
 
 
 def logarithmic(axis: Axis, low: float, high: float) -> None:
-    """Scale an axis by logarithms, with as many plain numbers as have room (`log_steps`).
+    """Scale an axis by logarithms, with as many plain numbers as fit (`log_steps`).
 
     Parameters
     ----------
@@ -111,5 +111,5 @@ def logarithmic(axis: Axis, low: float, high: float) -> None:
 
 
 def rules(axes: Axes, axis: str = "both") -> None:
-    """Thin lines behind the points, to read values by."""
+    """Draw thin grid lines under the points."""
     axes.grid(visible=True, axis=axis)  # type: ignore[arg-type]

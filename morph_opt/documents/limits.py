@@ -1,4 +1,4 @@
-"""How large a document may be; ``docs/limits.md`` lists these limits."""
+"""Limits on the size of documents; ``docs/limits.md`` lists them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import os
 from morph_opt.domain.errors import InputError
 
 LIMIT_VARIABLE = "MORPH_OPT_MAX_FILE_MIB"
-"""Environment variable: a whole number of MiB; raises every limit of size that is below it."""
+"""Environment variable, a whole number of MiB, that raises every lower limit of size."""
 
 MIB = 1 << 20
 TOML_BYTES = 8 * MIB
-"""Of a TOML text: it is parsed in Python, a megabyte takes about a second."""
+"""Largest TOML text: it is parsed in Python, about a second per megabyte."""
 JSON_BYTES = 64 * MIB
-"""Of a JSON document, unpacked."""
+"""Largest JSON document, unpacked."""
 LINES_BYTES = 256 * MIB
-"""Of everything that is read line by line, unpacked: CSV, JSON lines, traces, MPS, solutions."""
+"""Largest file read line by line, unpacked: CSV, JSON lines, traces, MPS, solutions."""
 
 BYTES_PER_VALUE = 16
 """A JSON document may hold a value per so many bytes of its limit: ``[[],[],`` takes 3 bytes of
 text and 64 of memory."""
 
 DEPTH = 64
-"""Levels of nesting of a JSON or TOML document."""
+"""Largest number of nested levels of a JSON or TOML document."""
 KEY_PARTS = 32
-"""Parts of a dotted TOML key; the parser needs the square of their number."""
+"""Largest number of parts of a dotted TOML key; the parser needs its square."""
 TEXT_CHARACTERS = 100_000
-"""Of one string of a JSON or TOML document."""
+"""Largest number of characters of a string in a JSON or TOML document."""
 LINE_CHARACTERS = 4_000_000
-"""Of one line of a log that is read line by line and never held whole."""
+"""Largest number of characters of a line of a log."""
 COLUMNS = 1_000
-"""Of a CSV header."""
+"""Largest number of columns of a CSV header."""
 XZ_MEMORY_BYTES = 256 * MIB
-"""What an ``.xz`` file may ask for while it is unpacked (``xz -9`` takes 65 MiB)."""
+"""Largest memory for unpacking an ``.xz`` file (``xz -9`` takes 65 MiB)."""
 
 
 def raised(limit_bytes: int) -> int:
-    """The limit, or what `LIMIT_VARIABLE` says if that is more.
+    """Return the limit, or that of `LIMIT_VARIABLE` if it is higher.
 
     Raises
     ------

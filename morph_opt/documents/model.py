@@ -1,4 +1,4 @@
-"""A `LinearModel` as a file that solvers read, by the ending of its name."""
+"""Files of a `LinearModel` for solvers, in the form that their ending names."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from morph_opt.documents.writing import write_atomically
 from morph_opt.domain.errors import InputError
 
 FORMS: dict[str, Callable[[LinearModel, str], str]] = {".mps": to_mps, ".lp": to_lp}
-"""Texts by ending; free MPS is a minimisation of the negated objective."""
+"""Writers by ending; free MPS is a minimisation of the negated objective."""
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, mtime=0),
     ".xz": lzma.compress,
 }
-"""What may follow it: the same bytes each time."""
+"""Compressors by ending, which give the same bytes each time."""
 
 
 def form_of(path: Path, field: str | None = None) -> str:
-    """The ending that says the form of a model's file, one of `FORMS`.
+    """Return the ending that names the form of a model's file, one of `FORMS`.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def form_of(path: Path, field: str | None = None) -> str:
 
 
 def write_model(model: LinearModel, path: Path, note: str = "") -> None:
-    """Write a model, compressed where the ending says so.
+    """Write a model, compressed if the ending names a compressor.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ _Subject = TypeVar("_Subject")
 
 
 def read_options(read: Fields, subject: type[_Subject]) -> _Subject:
-    """An options dataclass from its table; only what may be None may be missing.
+    """Read an options dataclass from its table; only optional fields may be missing.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def read_options(read: Fields, subject: type[_Subject]) -> _Subject:
 
 
 def read_given(read: Fields, subject: type[Any]) -> dict[str, Any]:
-    """Those values of an options dataclass that its table has; its defaults stand for the rest."""
+    """Read the values of an options dataclass that a table has."""
     return {n: _value(read, one) for n, one in settings(subject).items() if read.given(n)}
 
 
@@ -38,7 +38,7 @@ def _value(read: Fields, one: Setting) -> Any:
 
 
 def options_table(value: Any) -> dict[str, Any]:
-    """An options dataclass as `read_options` reads it."""
+    """Return an options dataclass as a table that `read_options` reads."""
     plain: dict[str, Any] = {}
     tables: dict[str, Any] = {}
     for name, one in settings(type(value)).items():

@@ -1,4 +1,4 @@
-"""Files that are part of the package: ours, so they need no bounds and no lines in messages."""
+"""Files of the package itself, which need no bounds and no lines in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def packaged_text(package: str, *path: str) -> str:
-    """UTF-8 text of a file that lies in a package, wherever that is installed.
+    """Return the UTF-8 text of a file in a package, wherever that is installed.
 
     Raises
     ------
@@ -19,7 +19,7 @@ def packaged_text(package: str, *path: str) -> str:
 
 
 def packaged_toml(package: str, name: str) -> dict[str, Any]:
-    """Tables of a TOML file that lies in a package.
+    """Return the tables of a TOML file in a package.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""JSON and TOML to values: bounded in size, depth and numbers, no key twice."""
+"""Parsers of JSON and TOML: bounded in size, depth and numbers, without duplicate keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from morph_opt.documents.toml_lines import key_lines
 from morph_opt.domain.errors import InputError
 
 _LARGEST = 1 << 1023
-"""No whole number beyond it is needed, and all below are doubles."""
+"""Largest whole number: no larger one is needed, and all smaller ones are doubles."""
 
 _TOML_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 # Strings and comments; one that does not end runs to the end of the text, so that the search is
@@ -44,7 +44,7 @@ _LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{KEY_PARTS}}}"
 
 
 def read_json(path: Path | str) -> Any:
-    """The value of a JSON file (``.gz`` and ``.xz`` are unpacked).
+    """Read the value of a JSON file (``.gz`` and ``.xz`` are unpacked).
 
     Raises
     ------
@@ -55,7 +55,7 @@ def read_json(path: Path | str) -> Any:
 
 
 def read_toml(path: Path | str) -> tuple[dict[str, Any], str]:
-    """Tables and text of a TOML file.
+    """Read the tables and the text of a TOML file.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def read_toml(path: Path | str) -> tuple[dict[str, Any], str]:
 
 
 def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    """Lines of a text file with their numbers from 1; lines of nothing but blanks are left out.
+    """Yield the lines of a text file with their numbers from 1, without blank lines.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
 
 def parse_json(text: str, file: str | None, *, first_line: int = 1) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def parse_json(text: str, file: str | None, *, first_line: int = 1) -> Any:
 
 
 def parse_toml(text: str, file: str | None) -> dict[str, Any]:
-    """The tables of a TOML text.
+    """Return the tables of a TOML text.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def parse_toml(text: str, file: str | None) -> dict[str, Any]:
 
 
 def require_bounded(document: Any, file: str | None) -> None:
-    """Refuse what is nested too deep, numbers that are no finite double, and endless strings.
+    """Refuse deep nesting, numbers that are no finite double, and overlong strings.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def require_bounded(document: Any, file: str | None) -> None:
 
 
 def _joined(path: Any) -> str | None:
-    """``jobs[2].name`` of a chain of (chain above, name or index)."""
+    """Return the path of a chain of (chain above, name or index), such as ``jobs[2].name``."""
     parts: list[str] = []
     while path is not None:
         path, name = path

@@ -1,4 +1,4 @@
-"""Bytes and text of a file: a plain file, of bounded size, or one `InputError`."""
+"""Bytes and text of plain files of bounded size; all else is an `InputError`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _KINDS = (
 
 
 def not_a_file(mode: int) -> str | None:
-    """What something is that is no plain file (``"a device"``); None for a plain file."""
+    """Return the kind of a path that is no plain file (``"a device"``), else None."""
     if stat.S_ISREG(mode):
         return None
     return next((name for test, name in _KINDS if test(mode)), "something else")
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether there is a plain file of that name; False too for a name that no file can have."""
+    """Return whether there is a plain file of that name; False for impossible names."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -52,7 +52,7 @@ def is_file(path: Path | str) -> bool:
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is anything of that name, be it a link that leads nowhere.
+    """Return whether anything has that name, dangling links included.
 
     False too for a name that nothing can have.
     """
@@ -64,7 +64,7 @@ def exists(path: Path | str) -> bool:
 
 
 def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> bytes:
-    """Content of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
+    """Read the content of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> byt
 
 
 def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
-    """UTF-8 text of a file piece by piece, bounded and refused as in `read_bytes`, `read_text`."""
+    """Yield the UTF-8 text of a file piece by piece, bounded and refused as in `read_text`."""
     file, most, size = str(path), raised(most_bytes), 0
     decoder = getincrementaldecoder("utf-8-sig")()
     with _refused_in_one_line(file), _opened(path) as raw:
@@ -102,7 +102,7 @@ def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
 
 
 def stream_lines(path: Path | str, most_bytes: int) -> Iterator[tuple[int, str]]:
-    """Lines of a file with their numbers from 1, in constant memory.
+    """Yield the lines of a file with their numbers from 1, in constant memory.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, fi
 
 @contextmanager
 def _refused_in_one_line(file: str) -> Iterator[None]:
-    """Whatever goes wrong with a file, as the one error."""
+    """Turn every error of reading a file into an `InputError`."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -154,12 +154,12 @@ def _refused_in_one_line(file: str) -> Iterator[None]:
 
 
 def read_text(path: Path | str, most_bytes: int) -> str:
-    """UTF-8 text of a file as `read_bytes`, without a byte-order mark; line breaks as they are."""
+    """Read the UTF-8 text of a file, without a byte-order mark; line breaks as they are."""
     return decoded(read_bytes(path, most_bytes), str(path))
 
 
 def read_stdin(most_bytes: int) -> str:
-    """UTF-8 text of the standard input, bounded alike."""
+    """Read the UTF-8 text of the standard input, with the same limit."""
     if sys.stdin is None:
         raise InputError("is closed", file="stdin")
     try:
@@ -172,7 +172,7 @@ def read_stdin(most_bytes: int) -> str:
 
 
 def decoded(content: bytes, file: str) -> str:
-    """The text of UTF-8 bytes.
+    """Return the text of UTF-8 bytes.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def decoded(content: bytes, file: str) -> str:
 
 
 def _opened(path: Path | str) -> BinaryIO:
-    """The file, open; asked what it is before it is opened (that alone can act) and after."""
+    """Open a plain file; its kind is checked before, as opening can act, and after."""
     _require_plain(os.stat(path).st_mode, str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:  # loaded with the first document: no help text waits for it
 _T = TypeVar("_T")
 _AS_WRITTEN = (str, bool, int, float)
 _WHOLE = 1 << 63
-"""Whole numbers are below it: they end in arrays of 64 bits."""
+"""Bound of whole numbers: values end in arrays of 64 bits."""
 
 
 def structure(kind: type[_T], value: object) -> _T:
-    """A parsed value as a type: of numbers, texts, lists, tables by name, dataclasses, choices.
+    """Convert a parsed value to a type: number, text, list, table by name, dataclass or choice.
 
     Dataclasses refuse fields that they do not have; a class with ``parse`` is read from its text; a
     value that is one already is taken as it is.
@@ -45,7 +45,7 @@ def structure(kind: type[_T], value: object) -> _T:
 
 
 def plain(value: Any, *but: str, optional: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
-    """A dataclass as `structure` reads it back, for JSON and TOML.
+    """Return a dataclass as values for JSON and TOML that `structure` reads back.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def plain(value: Any, *but: str, optional: tuple[str, ...] = (), **given: Any) -
 
 
 def names_of(kind: type[Any], *but: str) -> tuple[str, ...]:
-    """Names of a dataclass's fields, in order."""
+    """Return the names of a dataclass's fields, in order."""
     return tuple(name for name in kind.__dataclass_fields__ if name not in but)
 
 
 def kind_of(value: object) -> str:
-    """A parsed value in a few words, for complaints."""
+    """Return a parsed value in a few words, for complaints."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -85,18 +85,18 @@ def kind_of(value: object) -> str:
 
 
 def field_of(error: InputError) -> str:
-    """The field that a constructor complains about: of ``node.name`` and ``job a: name``, name."""
+    """Return the last field that a complaint names: of ``node.name`` and ``job a: name``, name."""
     return (error.field or "").rpartition(": ")[2].rpartition(".")[2]
 
 
 def unknown_field(name: str, known: tuple[str, ...]) -> str:
-    """The rule that a field breaks which is none of those known."""
+    """Return the rule that an unknown field breaks."""
     listed = f"known are {', '.join(known)}" if len(known) != 1 else f"the only one is {known[0]!r}"
     return f"unknown field{did_you_mean(name, known)}; {listed}"
 
 
 def text(value: object, kind: type[str] = str) -> str:
-    """A string, or a word of an enumeration of words."""
+    """Return a string, or a member of an enumeration of words."""
     if not isinstance(value, str):
         raise InputError(f"must be text, got {kind_of(value)}")
     if kind is str:
@@ -108,14 +108,14 @@ def text(value: object, kind: type[str] = str) -> str:
 
 
 def flag(value: object, _: object = bool) -> bool:
-    """True or false."""
+    """Return true or false; refuse all else."""
     if not isinstance(value, bool):
         raise InputError(f"must be true or false, got {kind_of(value)}")
     return value
 
 
 def whole(value: object, _: object = int) -> int:
-    """A whole number of 64 bits."""
+    """Return a whole number of 64 bits; refuse all else."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {kind_of(value)}")
     if not -_WHOLE < value < _WHOLE:
@@ -125,7 +125,7 @@ def whole(value: object, _: object = int) -> int:
 
 
 def number(value: object, _: object = float) -> float:
-    """A finite number."""
+    """Return a finite number; refuse all else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"must be a number, got {kind_of(value)}")
     try:
@@ -162,7 +162,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _list(kind: Any, converter: Converter) -> Any:
-    """Tuples of any length, or of a fixed one of values of one type."""
+    """Convert a list to a tuple, of any or of a fixed length, of values of one type."""
     from cattrs import cols
 
     one, *more = get_args(kind)
@@ -183,7 +183,7 @@ def _has_parse(kind: Any) -> bool:
 
 
 def _only(make: Any, taken: Any, words: str, kind: Any, converter: Converter) -> Any:
-    """The library's way to read a kind of value, for values that are written as such."""
+    """Return the library's hook for a type whose values are written as they are."""
     inner = make(kind, converter)
     known: Any = kind if is_dataclass(kind) else ()
 
@@ -198,12 +198,12 @@ def _only(make: Any, taken: Any, words: str, kind: Any, converter: Converter) ->
 
 
 def _parsed(kind: Any, _: Converter) -> Any:
-    """A value that is written as text, such as a plan."""
+    """Parse a value that is written as text, such as a plan."""
     return lambda value, _: value if isinstance(value, kind) else kind.parse(text(value))
 
 
 def _placed(error: Exception) -> Exception:
-    """The first complaint of cattrs as one of ours: below which fields it is, and which rule."""
+    """Turn the first complaint of cattrs into an `InputError` with path and rule."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError
 
     path, above = "", None

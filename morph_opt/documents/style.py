@@ -1,4 +1,4 @@
-"""The style sheet of everything that is drawn: colours, dashes and marks, by matplotlib and Bokeh.
+"""Style sheet of figures: colours, dashes and marks for matplotlib and Bokeh.
 
 The palette is stated here and nowhere else. Every colour has a contrast of 3 to a white page and to
 a dark one, and any two differ with any colour vision; where there are more series than colours,
@@ -17,23 +17,23 @@ from morph_opt.documents.packaged import packaged_toml
 BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
 PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PLUM, SKY, VIOLET, GREY)
-"""In the order in which series without a look of their own take them; grey is for the rest."""
+"""Colours in the order in which series take them; grey is for the rest."""
 COLOURS = ("blue", "orange", "green", "red", "plum", "sky", "violet", "grey")
-"""Their names."""
+"""Names of the colours."""
 OTHER = len(PALETTE) - 1
 DASHES = ("solid", "dashed", "dashdot", "dotted")
-"""Words that matplotlib and Bokeh share."""
+"""Dashes by words that matplotlib and Bokeh share."""
 MARKS = ("o", "s", "^", "D")
 INK = "#768089"
-"""Of texts, axes and rules in pictures for pages, whose ground may be light or dark."""
+"""Colour of texts, axes and rules in pictures for light and dark pages."""
 GRID_ALPHA = 0.25
 DARK, LIGHT = "#15181C", "#FFFFFF"
-"""Grounds of the interactive report."""
+"""Background colours of the interactive report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a series is drawn.
+    """Look of a series: colour, dash and mark.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Look:
 
 
 def _numbered(colour: str, number: int, first: int = 0) -> Look:
-    """The look of this number of a colour, of which there are eight."""
+    """Return the n-th look of a colour, of which there are eight."""
     at = (number + first) % len(DASHES)
     return Look(colour, DASHES[at], MARKS[at], number // len(DASHES) % 2 == 1)
 
@@ -73,16 +73,16 @@ def _fixed() -> dict[str, Look]:
 
 
 _FIXED = _fixed()
-"""Of policies with objectives, and of solvers."""
+"""Fixed looks of policies with objectives, and of solvers."""
 
 
 def key(policy: str, objective: str | None = None) -> str:
-    """What decides the look of a run: the objective of a MILP, the name of a policy."""
+    """Return what decides the look of a run: the objective of a MILP, else the policy's name."""
     return objective if policy == "milp" and objective else policy
 
 
 def looks(names: Sequence[str]) -> tuple[Look, ...]:
-    """A look for each of these series, no two alike as long as there are looks enough.
+    """Return a look for each series, all different while there are enough looks.
 
     A name of the table has its own look. Any other, and one that comes again, takes the first look
     of the palette that no series here has.
@@ -107,7 +107,7 @@ def looks(names: Sequence[str]) -> tuple[Look, ...]:
 
 
 def log_steps(low: float, high: float) -> tuple[float, ...]:
-    """Leading digits of the numbers that stand at a logarithmic axis with these ends.
+    """Return the leading digits of the labels of a logarithmic axis with these ends.
 
     Powers of ten alone leave an axis of one decade without a number, and all the digits between
     them run into each other.
@@ -122,7 +122,7 @@ def log_steps(low: float, high: float) -> tuple[float, ...]:
 
 
 def plain_number(value: float) -> str:
-    """A number for an axis, in a few letters.
+    """Return a number for an axis, in a few letters.
 
     >>> plain_number(0.05), plain_number(5000.0), plain_number(262144.0), plain_number(2e6)
     ('0.05', '5k', '262k', '2M')

@@ -38,22 +38,22 @@ class Row:
     cells: Mapping[str, str]
 
     def error(self, field: str, rule: str) -> InputError:
-        """The complaint about one cell of this row."""
+        """Return a complaint about one cell of this row."""
         return InputError(rule, file=self.file, line=self.line, field=field)
 
     def located(self, error: InputError) -> InputError:
-        """A complaint of a domain type, with the place of this row."""
+        """Return a complaint of a domain type with the place of this row."""
         return error.located(file=self.file, line=self.line)
 
     def text(self, field: str) -> str:
-        """The cell; it must not be empty."""
+        """Return the cell; it must not be empty."""
         value = self.cells[field]
         if not value:
             raise self.error(field, "must not be empty")
         return value
 
     def integer(self, field: str, *, at_least: int, at_most: int | None = None) -> int:
-        """The cell as a whole number written without a decimal point, of at most 18 digits."""
+        """Return the cell as a whole number of at most 18 digits, without a decimal point."""
         text = self.text(field)
         if not _INTEGER.fullmatch(text):
             raise self.error(field, f"must be a whole number, got {text!r}")
@@ -65,7 +65,7 @@ class Row:
         return value
 
     def number(self, field: str, *, at_least: float) -> float:
-        """The cell as a finite number."""
+        """Return the cell as a finite number."""
         text = self.text(field)
         try:
             value = float(text) if "_" not in text else math.nan
@@ -78,7 +78,7 @@ class Row:
         return value
 
     def flag(self, field: str) -> bool:
-        """The cell as 0 or 1."""
+        """Return whether the cell is 1; it must be 0 or 1."""
         text = self.text(field)
         if text not in ("0", "1"):
             raise self.error(field, f"must be 0 or 1, got {text!r}")
@@ -88,7 +88,7 @@ class Row:
 def read_rows(
     path: Path, required: Collection[str], optional: Collection[str] | None = ()
 ) -> Iterator[Row]:
-    """Rows of a comma-separated UTF-8 file with a header line; blank lines are skipped.
+    """Yield the rows of a comma-separated UTF-8 file with a header line; blank lines are skipped.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def read_rows(
 def rows_of(
     text: str, file: str, required: Collection[str], optional: Collection[str] | None = ()
 ) -> Iterator[Row]:
-    """Rows of a CSV text, as `read_rows`."""
+    """Yield the rows of a CSV text, as `read_rows`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     try:

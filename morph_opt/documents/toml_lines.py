@@ -1,4 +1,4 @@
-"""In which line of a TOML text a key stands, so that errors can say so."""
+"""Lines of keys in a TOML text, for errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|[A-Za-z0-9_.-]+)\s*=")
 
 _LONGEST = 1_000
-"""Characters of a line that is looked at: the patterns take the square of them."""
+"""Longest line that is looked at: the patterns take time with the square of its length."""
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Line of every header and key.
+    """Return the line of every header and key.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def key_lines(text: str) -> dict[str, int]:
 
 
 def _plain(path: str) -> str:
-    """A dotted path without quotes and blanks around its parts."""
+    """Return a dotted path without quotes and blanks around its parts."""
     return ".".join(
         part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", path)
     )

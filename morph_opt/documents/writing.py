@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all, and never written through a planted link."""
+"""Writing of files: in full or not at all, and never through a planted link."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> None:
-    """Write a file: under a random name that nobody else can have made, then by rename.
+    """Write a file under a random new name, then rename it.
 
     A symbolic link that has the name is replaced and not followed.
 
@@ -66,7 +66,7 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) 
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a process left behind that was killed within `write_atomically`.
+    """Remove unfinished files of a process that was killed in `write_atomically`.
 
     Nobody else may be writing to the folder.
 
@@ -81,7 +81,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def require_no_special(path: Path) -> None:
-    """Refuse to write where a device, FIFO, socket or folder has the name.
+    """Refuse to write to a device, FIFO, socket or folder.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def require_no_special(path: Path) -> None:
 
 
 def require_no_input(out: Path | None, *inputs: Path) -> None:
-    """Refuse to write over what is read: a report may not replace the log that it is of.
+    """Refuse to write over an input: a report may not replace its log.
 
     Raises
     ------
@@ -113,12 +113,12 @@ def require_no_input(out: Path | None, *inputs: Path) -> None:
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
-    """TOML that `morph_opt.documents.parse.parse_toml` reads back to the same tables."""
+    """Return TOML text that `parse_toml` reads back to the same tables."""
     return tomli_w.dumps(tables)
 
 
 def _umask() -> int:
-    """The process's mask; it can only be read by setting it, to the strictest meanwhile."""
+    """Return the process's file mask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Small checks shared by the domain types; each raises `InputError` with field and rule."""
+"""Checks of numbers and names; each raises `InputError` with field and rule."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable
 from morph_opt.domain.errors import InputError
 
 MOST_WHOLE = (1 << 63) - 1
-"""Whole numbers end in arrays of 64 bits."""
+"""Largest whole number: values end in arrays of 64 bits."""
 
 LONGEST_NAME = 1_000
-"""Characters; more is no name, and each is written once a round."""
+"""Largest number of characters of a name: each name is written once a round."""
 
 
 def shown_number(value: object) -> str:
-    """A value for a message; whole numbers of many digits by their size."""
+    """Return a value for a message, whole numbers of many digits by their size."""
     if isinstance(value, int) and not -(10**30) < value < 10**30:
         return f"a number of more than {30 if value > 0 else 31} characters"
     return repr(value)
 
 
 def require_name(field: str, value: str) -> None:
-    """A name is a non-empty string without control characters or surrounding blanks."""
+    """Refuse a name that is empty or has control characters or surrounding blanks."""
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise InputError(
             f"must be a non-empty name without surrounding blanks, got {value!r}", field=field
@@ -33,7 +33,7 @@ def require_name(field: str, value: str) -> None:
 
 
 def require_int(field: str, value: int, *, at_least: int, at_most: int = MOST_WHOLE) -> None:
-    """A whole number (`bool` is refused) between ``at_least`` and ``at_most``."""
+    """Refuse all but a whole number between ``at_least`` and ``at_most``; `bool` is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
     if value < at_least:
@@ -50,7 +50,7 @@ def require_finite(
     above: float = -math.inf,
     at_most: float = math.inf,
 ) -> None:
-    """A finite number within the stated limits (``at_least``, ``at_most`` closed, ``above`` open).
+    """Refuse all but a finite number within limits (``above`` open, the others closed).
 
     A whole number that no double holds is not finite.
     """
@@ -71,11 +71,11 @@ def require_finite(
 
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e9
-"""An iteration outside is a slip of the keyboard, and sums of such numbers overflow."""
+"""Bounds of an iteration's seconds: others are slips of the keyboard, and their sums overflow."""
 
 
 def require_iteration_s(value: float) -> None:
-    """Seconds per iteration, between `SHORTEST_S` and `LONGEST_S`."""
+    """Refuse seconds per iteration outside `SHORTEST_S` to `LONGEST_S`."""
     require_finite("iteration_s", value, above=0.0)
     if not SHORTEST_S <= value <= LONGEST_S:
         rule = f"must be from {SHORTEST_S:g} to {LONGEST_S:g} seconds, got {value:g}"
@@ -83,7 +83,7 @@ def require_iteration_s(value: float) -> None:
 
 
 def require_unique(field: str, names: Iterable[str]) -> None:
-    """No name occurs twice."""
+    """Refuse names of which one occurs twice."""
     names = tuple(names)
     seen: set[str] = set()
     if len({*names}) == len(names):  # many times as fast as looking at each

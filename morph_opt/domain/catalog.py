@@ -40,5 +40,5 @@ A800_NODE = NodeType(
 
 
 def default_cluster() -> Cluster:
-    """Eight A800 nodes with eight GPUs each: the cluster of Morphling's traces."""
+    """Return eight A800 nodes with eight GPUs each, the cluster of Morphling's traces."""
     return Cluster.uniform(8, A800_NODE)

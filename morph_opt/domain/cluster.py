@@ -1,4 +1,4 @@
-"""Clusters: GPU types, node types, nodes and where they hang in the network."""
+"""Clusters: GPU types, node types, nodes and their place in the network."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from morph_opt.domain.errors import InputError
 from morph_opt.domain.span import Span
 
 MOST_GPUS_PER_NODE = 1024
-"""More is a slip of the keyboard, not a node."""
+"""Largest number of GPUs of a node; more is a slip of the keyboard."""
 
 MOST_NODES = 1_000_000
-"""More is a slip of the keyboard, not a cluster."""
+"""Largest number of nodes; more is a slip of the keyboard."""
 
 MOST_AMOUNT = 1e12
-"""Of CPU threads, memory in GiB, bandwidth in GB/s, and dollars per hour."""
+"""Largest number of CPU threads, GiB of memory, GB/s of bandwidth, and dollars per hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class NodeType:
                 require_finite(name, amount, at_least=0.0, at_most=MOST_AMOUNT)
 
     def __repr__(self) -> str:
-        """Without what it has none of: the digest of a run stays what it was before that came."""
+        """Return the fields without optional ones that are zero: older digests stay."""
         every = {one.name: getattr(self, one.name) for one in fields(self)}
         given = (f"{k}={v!r}" for k, v in every.items() if v or k not in OPTIONAL)
         return f"NodeType({', '.join(given)})"
@@ -138,7 +138,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf switch whose way up is limited.
+    """A leaf switch with limited uplinks.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class Cluster:
 
     @classmethod
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
-        """A flat cluster of equal nodes named ``node-0`` onwards.
+        """Return a flat cluster of equal nodes named ``node-0`` onwards.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class Cluster:
         return tuple(dict.fromkeys(node.leaf for node in self.nodes))
 
     def with_prices(self, prices: Mapping[str, float]) -> Cluster:
-        """The same cluster with other prices, dollars per hour of a GPU by the name of its type.
+        """Return the cluster with other prices: dollars per hour of a GPU by the name of its type.
 
         Upper and lower case are the same; a type that is not named keeps its price.
 
@@ -322,7 +322,7 @@ class Cluster:
         )
 
     def uplink_gb_per_s(self, leaf: str) -> float:
-        """Bandwidth from a leaf to the spine; infinite if the leaf is not listed.
+        """Return the bandwidth from a leaf to the spine; infinite if the leaf is not listed.
 
         Raises
         ------
@@ -335,11 +335,11 @@ class Cluster:
         return listed.get(leaf, math.inf)
 
     def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
-        """Indices of the nodes of one class, ascending."""
+        """Return the indices of the nodes of one class, ascending."""
         return self._classes.get(node_type, ())
 
     def span(self, nodes: Sequence[int] | Iterable[int]) -> Span:
-        """Tightest part of the topology that contains these node indices."""
+        """Return the tightest part of the topology that contains these node indices."""
         distinct = dict.fromkeys(nodes)
         if len(distinct) <= 1:
             return Span.NODE

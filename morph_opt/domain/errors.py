@@ -1,4 +1,4 @@
-"""What is no defect of ours, said in one line: bad input, and a part that breaks its word."""
+"""Errors shown in one line: bad input, and foreign parts that break their contract."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MOST_SHOWN = 120
-"""Characters of foreign content (a word, a quotation, a field) that a message repeats."""
+"""Largest number of characters that a message repeats of a foreign word, quotation or field."""
 MOST_RULE = 700
-"""Characters of a whole rule, lists of what is known included."""
+"""Largest number of characters of a whole rule, lists of known names included."""
 _QUOTED = re.compile(rf"(?<!\w)(['\"])(?:(?!\1).){{{MOST_SHOWN + 1},}}\1")
 _WORD = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
 
 
 def shown(text: str, most: int = MOST_SHOWN) -> str:
-    """Foreign text as a message may repeat it: one line, nothing that a terminal obeys, cut."""
+    """Return foreign text for a message: one line, without control characters, cut."""
     if len(text) > most:
         text = text[: most - 3] + "..."
     if text.isprintable():
@@ -25,7 +25,7 @@ def shown(text: str, most: int = MOST_SHOWN) -> str:
 
 
 def _shown_rule(rule: str) -> str:
-    """A rule with every long quotation and word in it cut."""
+    """Return a rule with every long quotation and word in it cut."""
     if len(rule) > MOST_SHOWN:
         for pattern in (_QUOTED, _WORD):
             rule = pattern.sub(lambda found: shown(found[0]), rule)
@@ -33,18 +33,18 @@ def _shown_rule(rule: str) -> str:
 
 
 def _shown_file(file: str) -> str:
-    """A path; of a long one the end is what tells."""
+    """Return a path, of a long one its end."""
     return shown(file if len(file) <= MOST_RULE // 2 else "..." + file[-MOST_SHOWN:], MOST_RULE)
 
 
 _on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
 _KEYWORDS = {"--job": "jobs", "--load": "loads", "--max-nodes": "most"}
-"""Parameters of public functions that are not called as the option is."""
+"""Parameters of public functions whose name differs from the option's."""
 
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Within it, whoever reads a refusal typed options, not keywords."""
+    """Name options, not keywords, in refusals raised within this context."""
     token = _on_command_line.set(True)
     try:
         yield
@@ -53,7 +53,7 @@ def on_command_line() -> Iterator[None]:
 
 
 def typed(option: str) -> str:
-    """An option as its reader types it: on a command line itself, in Python the keyword.
+    """Return an option as its reader types it: on a command line itself, in Python the keyword.
 
     >>> typed("--skip-impossible")
     'skip_impossible'
@@ -64,7 +64,7 @@ def typed(option: str) -> str:
 
 
 class InputError(ValueError):
-    """Input that the engine refuses, with everything needed to mend it.
+    """Refused input, with the file, line, field and rule that are needed to mend it.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class InputError(ValueError):
     def located(
         self, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> InputError:
-        """The same complaint with the place filled in where it was unknown.
+        """Return the complaint with its place filled in where that was unknown.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class InputError(ValueError):
 
 
 class BrokenWordError(RuntimeError):
-    """A part that is not ours, a user's policy or a solver, does not do what it promised.
+    """A user's policy or a solver does not keep its contract.
 
     Command lines print ``str(error)`` and exit with 1.
     """

@@ -15,17 +15,17 @@ from morph_opt.domain.placement import SideDemand
 from morph_opt.domain.plan import ExecutionPlan
 
 MOST_ITERATIONS = 10**12
-"""More is a slip of the keyboard: at a thousand a second they take 32 years."""
+"""Largest number of iterations: at a thousand a second they take 32 years."""
 
 LATEST_S = 1e10
 """Latest submission and deadline, 317 years: seconds since 1970 are below, and instants stay exact
 to a microsecond."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
-"""Weights outside vanish beside others or make them vanish."""
+"""Bounds of weights: others vanish next to the rest, or make the rest vanish."""
 
 MOST_GPUS = 10**9
-"""GPUs of a request, and CPU threads per GPU."""
+"""Largest number of GPUs of a request, and of CPU threads per GPU."""
 
 _ASKED = [resource for resource in SIDES if resource.asked]
 _AMOUNTS = attrgetter(*(resource.asked for resource in _ASKED))
@@ -39,7 +39,7 @@ def _side(amounts: object) -> SideDemand:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training job: what it runs, how much of it, and what its user asked for.
+    """A training job: its model, its work, and its request.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Job:
 
     @property
     def side(self) -> SideDemand:
-        """What the job asks for next to its GPUs, whatever it runs in."""
+        """Resources other than GPUs that the job asks for, in any configuration."""
         return _side(_AMOUNTS(self))
 
     def _require_future(self, deadline_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Refusals of unknown names: what is near, and what there is."""
+"""Refusals of unknown names, with near and known ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None if none is near.
+    """Return the known name that was probably meant; None if none is near.
 
     Letters count whatever their case, underlines as dashes; a name that begins so counts as near,
     and one of the same letters.
@@ -46,13 +46,13 @@ def _plain(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'naive'?)``, or nothing."""
+    """Return `` (did you mean 'naive'?)`` if a known name is near, else nothing."""
     found = nearest(name, known)
     return "" if found is None else f" (did you mean {found!r}?)"
 
 
 def unknown(what: str, name: str, known: Iterable[str], more: str = "") -> str:
-    """The rule that a name breaks which nothing has.
+    """Return the rule that an unknown name breaks, with near and known names.
 
     >>> unknown("trace", "naiv", ["naive", "base"], "or give a file")
     "unknown trace 'naiv' (did you mean 'naive'?); known are naive, base, or give a file"

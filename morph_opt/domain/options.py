@@ -1,4 +1,4 @@
-"""Options, each stated once: a field of a dataclass that says what it takes and what it is for.
+"""Options as fields of dataclasses, which state type, range and help of each.
 
 A subject (jobs, scheduler, engine, failures) is a frozen dataclass whose fields are made by
 `option`. From it follow the options of command lines (`morph_opt.commandline.options`), the tables
@@ -23,7 +23,7 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a field says of itself.
+    """Description of an option: help, accepted values and name on the command line.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Option:
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field that is an option.
+    """Return a dataclass field that is an option.
 
     Parameters
     ----------
@@ -113,18 +113,18 @@ class Setting:
 
     @property
     def about(self) -> Option:
-        """What it says of itself."""
+        """Description of the option."""
         assert self.option is not None
         return self.option
 
     @property
     def flag(self) -> str:
-        """For example ``--starvation-knob``."""
+        """Option on the command line, such as ``--starvation-knob``."""
         return self.about.flag or "--" + self.name.replace("_", "-")
 
     @property
     def help(self) -> str:
-        """What it is for, with its default where that is a value and the text ends without one."""
+        """Help text, with the default where that is a value and the text states none."""
         plain = isinstance(self.default, bool | Mapping | NoneType)
         if plain or self.about.help.endswith(")"):
             return self.about.help
@@ -133,7 +133,7 @@ class Setting:
 
     @property
     def takes(self) -> str:
-        """What it may be, in words."""
+        """Accepted values, in words."""
         if self.kind is bool:
             return "nothing"
         if self.about.range is not None:
@@ -148,14 +148,14 @@ class Setting:
         return "a file" if "FILE" in (self.about.metavar or "") else "a name"
 
     def own(self, value: Any) -> Any:
-        """The value with numbers of numpy as Python's own."""
+        """Return the value with numbers of numpy as Python's own."""
         if self.kind is dict and isinstance(value, Mapping):
             owned = {name: own_value(one) for name, one in value.items()}
             return value if all(owned[name] is value[name] for name in owned) else owned
         return own_value(value)
 
     def require(self, value: Any) -> None:
-        """Refuse a value that it may not have.
+        """Refuse a value that the field does not accept.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Setting:
                     raise InputError(f"{key} {error.rule}".strip(), field=self.name) from None
 
     def _is_kind(self, value: object) -> bool:
-        """Whether a value is of its type; a whole number is a number, true and false are none."""
+        """Return whether a value is of the field's type; true and false are no numbers."""
         taken = _TAKEN.get(self.kind, (self.kind,))
         return isinstance(value, taken) and (self.kind is bool or not isinstance(value, bool))
 
@@ -205,7 +205,7 @@ _found: dict[type[Any], dict[str, Setting]] = {}
 
 
 def settings(subject: type[Any]) -> dict[str, Setting]:
-    """The fields of an options dataclass by name, as its constructor takes them.
+    """Return the fields of an options dataclass by name, in the order of its constructor.
 
     Those of other types are left out, such as what has been read from a file.
 
@@ -227,12 +227,12 @@ def settings(subject: type[Any]) -> dict[str, Setting]:
 
 
 def asked(subject: type[Any]) -> dict[str, Setting]:
-    """The fields that are options."""
+    """Return the fields that are options."""
     return {name: one for name, one in settings(subject).items() if one.option is not None}
 
 
 def require_all(value: Any) -> None:
-    """Refuse an options dataclass with a value that it may not have; for ``__post_init__``.
+    """Refuse an options dataclass with a value that a field does not accept; for ``__post_init__``.
 
     Numbers of numpy become Python's own, which files can say.
 
@@ -250,13 +250,13 @@ def require_all(value: Any) -> None:
 
 
 def given(value: Any) -> set[str]:
-    """Names of the fields that are not as by default, recorded ones included."""
+    """Return the names of fields that differ from their default, recorded ones included."""
     known = settings(type(value))
     return {name for name, one in known.items() if getattr(value, name) != one.default}
 
 
 def changed(value: Any) -> tuple[str, ...]:
-    """Names of the options that are not as by default, in order."""
+    """Return the names of options that differ from their default, in order."""
     found = given(value)
     return tuple(name for name in asked(type(value)) if name in found)
 

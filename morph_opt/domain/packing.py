@@ -1,4 +1,4 @@
-"""Nodes that a gang is taken to be on, where a log or a queue does not say."""
+"""Assumed nodes of a gang whose log or queue names none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Parts = list[tuple[int, int]]
 
 
 def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
-    """Parts of ``each`` GPUs and one of the rest, each on the fullest node with room; None if none.
+    """Return parts of ``each`` GPUs and one of the rest, on the fullest nodes that fit, or None.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
 
 
 def emptiest_first(gpus: int, grain: int, free: Ints, able: Ints) -> Parts:
-    """As many of the GPUs as there are, in multiples of a grain, from the emptiest node on."""
+    """Take GPUs in multiples of a grain, from the emptiest node on, as many as are free."""
     found: Parts = []
     for node in able[np.argsort(-free[able], kind="stable")].tolist():
         part = min(gpus, int(free[node]) // grain * grain)

@@ -17,7 +17,7 @@ from morph_opt.domain.shape import Shape
 
 
 def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of consecutive numbers; the numbers ascend.
+    """Return first and last of each run of consecutive numbers; the numbers ascend.
 
     >>> list(runs_of([0, 1, 2, 6]))
     [(0, 2), (6, 6)]
@@ -28,7 +28,7 @@ def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def runs_text(numbers: Iterable[int], mark: str = "+") -> str:
-    """``0-2+6``: runs of consecutive numbers."""
+    """Return runs of consecutive numbers as text, such as ``0-2+6``."""
     return mark.join(str(a) if a == b else f"{a}-{b}" for a, b in runs_of(numbers))
 
 
@@ -77,12 +77,12 @@ class Placement:
 
     @classmethod
     def of(cls, parts: Mapping[int, Iterable[int]]) -> Placement:
-        """The placement that holds these GPU indices on these node indices."""
+        """Return the placement that holds these GPU indices on these node indices."""
         return cls(tuple([(node, tuple(sorted(parts[node]))) for node in sorted(parts)]))
 
 
 def _ascending(indices: tuple[int, ...]) -> bool:
-    """Whether each is more than the one before."""
+    """Return whether each number is more than the one before."""
     return len(indices) == 1 or all(map(lt, indices, indices[1:]))
 
 
@@ -93,7 +93,7 @@ def _shape(counts: tuple[int, ...]) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one job gets in a round: its plan and its GPUs.
+    """Plan and GPUs of one job in a round.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Allocation:
             raise InputError(rule, field="assignments") from None
 
     def by_job(self) -> dict[str, Assignment]:
-        """Assignments by the name of their job."""
+        """Return the assignments by the name of their job."""
         return {a.job: a for a in self.assignments}
 
     @property
@@ -144,7 +144,7 @@ class Allocation:
 
 
 def gpus_held(assignments: Iterable[Assignment]) -> int:
-    """GPUs held by all these together, those of a pair once."""
+    """Return the number of GPUs held by all assignments together, those of a pair once."""
     alone = paired = 0
     for assignment in assignments:
         if assignment.partner is None:
@@ -199,27 +199,27 @@ class SideDemand:
         return tuple(_EACH(self))
 
     def beside(self, asked: SideDemand) -> Sides:
-        """What a job holds in a configuration: what either of the two demands, the larger one."""
+        """Return the larger of two demands, resource by resource."""
         return tuple(map(max, _EACH(self), _EACH(asked)))
 
 
 NOTHING = SideDemand()
-"""Nothing is held next to GPUs."""
+"""Demand of a job that holds nothing next to its GPUs."""
 
 
 def sides_of(node_type: NodeType) -> Sides:
-    """Side resources of a node."""
+    """Return the side resources of a node."""
     return tuple(_EACH(node_type))
 
 
 def held_by_part(sides: Sides, gpus: int) -> Sides:
-    """What a job that demands so much holds on a node next to so many GPUs."""
+    """Return the side resources that a job holds on a node next to a number of GPUs."""
     pairs = zip(sides, _PER_NODE, strict=True)
     return tuple(need if per_node else gpus * need for need, per_node in pairs)
 
 
 def gpus_beside(sides: Sides, node_type: NodeType) -> int:
-    """GPUs of an empty node that a job may hold which demands so much next to them."""
+    """Return the number of GPUs of an empty node that a job with this demand may hold."""
     most = node_type.gpus
     for need, has, per_node in zip(sides, _EACH(node_type), _PER_NODE, strict=True):
         room = has * (1.0 + DEMAND_TOLERANCE)

@@ -11,7 +11,7 @@ from morph_opt.domain._validate import require_int
 from morph_opt.domain.errors import InputError
 
 MOST_WORKERS = 4096
-"""Of an EST plan."""
+"""Largest number of workers of an EST plan."""
 
 
 class PlanFamily(StrEnum):
@@ -97,12 +97,12 @@ class ExecutionPlan:
 
     @classmethod
     def ests(cls, workers: int, determinism: str, gpu_type: str) -> Self:
-        """The plan with these workers, made for that GPU type."""
+        """Return the plan with these workers, made for that GPU type."""
         return cls(PlanFamily.EST, workers=workers, determinism=determinism, gpu_type=gpu_type)
 
     @classmethod
     def three_d(cls, pp: int, tp: int, dp: int) -> Self:
-        """The plan with these pipeline, tensor and data-parallel degrees."""
+        """Return the plan with these pipeline, tensor and data-parallel degrees."""
         return cls(PlanFamily.THREE_D, pp=pp, tp=tp, dp=dp)
 
     @classmethod

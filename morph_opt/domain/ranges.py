@@ -1,4 +1,4 @@
-"""Ranges of the numbers that users set: one value says what is accepted, and words say it to them.
+"""Ranges of numbers that users set, with the words that state them.
 
 A range is stated where the setting is declared and serves its command line, its file form and its
 Python form alike.
@@ -15,7 +15,7 @@ from morph_opt.domain.errors import InputError
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST = 40
-"""Characters of a number; more say nothing that a double could hold."""
+"""Largest number of characters of a number; a double holds no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,19 @@ class Range:
 
     @property
     def words(self) -> str:
-        """For example ``a whole number from 1 to 64``."""
+        """The range in words, such as ``a whole number from 1 to 64``."""
         kind = "a whole number" if self.whole else "a number"
         low = f"above {_plain(self.low)} and up to" if self.above else f"from {_plain(self.low)} to"
         return f"{kind} {low} {_plain(self.high)}"
 
     def holds(self, value: object) -> bool:
-        """Whether a value is such a number; `bool` is none."""
+        """Return whether a value is a number of the range; `bool` is none."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return False
         return self.low <= value <= self.high and not (self.above and value == self.low)
 
     def require(self, field: str, value: object) -> None:
-        """Refuse a value outside.
+        """Refuse a value outside the range.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Range:
             raise InputError(f"must be {self.words}, got {_short(value)}", field=field)
 
     def parse(self, text: str) -> float:
-        """The number that a text says: an `int` if whole, else a `float`.
+        """Return the number that a text states: an `int` if whole, else a `float`.
 
         Raises
         ------
@@ -90,4 +90,4 @@ def _short(value: object) -> str:
 
 
 SEEDS = Range(0, 2**31 - 1, whole=True)
-"""What every solver and generator takes."""
+"""Range of seeds that every solver and generator accepts."""

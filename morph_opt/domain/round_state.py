@@ -15,12 +15,12 @@ from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.starting import StartPrices
 
 MOST_S, MOST_GPU_S = 1e12, 1e18
-"""Of instants, durations and counts in a state, and of GPU-seconds: their products stay doubles."""
+"""Largest instant, duration or count of a state, and GPU-seconds: their products stay doubles."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """An active job (submitted, not complete) as the policy may know it.
+    """State of an active job (submitted, not complete) that a policy may know.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ class JobState:
 
     @property
     def prices(self) -> StartPrices:
-        """What starts of the job cost."""
+        """Prices of starts of the job."""
         return StartPrices.of(self.restart_s, self.migrate_s, self.resume_s)
 
     @property
     def kept(self) -> Assignment | None:
-        """What its next start may keep something of: what it holds, or held last.
+        """Assignment that the next start may keep a part of: the current or the last one.
 
         A start-up that is cut short leaves nothing.
         """
@@ -103,7 +103,7 @@ class JobState:
         return self.running if self.restart_left_s == 0.0 else None
 
     def start_up_s(self, plan: ExecutionPlan, placement: Placement) -> float:
-        """What it costs to run so from now on, unless that is what it holds."""
+        """Return the start-up time of running so from now on; 0 if the job does already."""
         return self.prices.of_start(self.kept, plan, placement)
 
     @property
@@ -114,7 +114,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """Everything that a policy may look at: jobs, progress, GPUs held, nodes up.
+    """State of a round that a policy may look at: jobs, progress, GPUs held, nodes up.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class RoundState:
 
 
 def first_boundary(time_s: float, interval_s: float) -> int:
-    """Number k >= 1 of the first boundary ``k * interval_s`` not before an instant."""
+    """Return the number k >= 1 of the first boundary ``k * interval_s`` not before an instant."""
     number = max(1, math.ceil(time_s / interval_s))
     while number * interval_s < time_s:  # the quotient may be rounded down
         number += 1

@@ -1,4 +1,4 @@
-"""Shapes: how many GPUs a job holds on each of its nodes, without saying which nodes."""
+"""Shapes: numbers of GPUs that a job holds per node, whichever nodes these are."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shape:
 
     @classmethod
     def of(cls, *parts: int) -> Self:
-        """The shape with these parts, in any order."""
+        """Return the shape with these parts, given in any order."""
         return cls(tuple(sorted(parts, reverse=True)))
 
     @classmethod
@@ -72,7 +72,7 @@ class Shape:
 
     @property
     def label(self) -> str:
-        """``"8+8+4"``."""
+        """Canonical text, such as ``"8+8+4"``."""
         return "+".join(map(str, self.parts))
 
     def __str__(self) -> str:
@@ -80,12 +80,13 @@ class Shape:
 
 
 MOST_PARTS = 1 << 16
-"""Of the shapes that `partitions` lists, counted together: 200 GPUs on nodes of 8 have 10^8."""
+"""Largest number of parts of all shapes that `partitions` lists: 200 GPUs on nodes of 8 have
+10^8."""
 
 
 @lru_cache(maxsize=256)
 def partitions(total: int, largest: int) -> tuple[Shape, ...]:
-    """Shapes of ``total`` GPUs whose parts do not exceed ``largest``, fewest nodes first.
+    """Return the shapes of ``total`` GPUs with parts up to ``largest``, fewest nodes first.
 
     Every one, as long as they have at most `MOST_PARTS` parts together (gangs of up to 32 GPUs on
     nodes of 8); of more, the first, which are the tightest, and at least one.
@@ -102,7 +103,7 @@ def partitions(total: int, largest: int) -> tuple[Shape, ...]:
 
 
 def _split(total: int, nodes: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Partitions of ``total`` into ``nodes`` parts up to ``largest``, larger parts first.
+    """Yield partitions of ``total`` into ``nodes`` parts up to ``largest``, larger parts first.
 
     Each is made from the one before, in place, so that neither depth nor memory grows.
     """
@@ -126,7 +127,7 @@ def _split(total: int, nodes: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 
 def _fill(parts: list[int], start: int, extra: int, largest: int) -> None:
-    """Add ``extra`` to the parts from ``start`` on, each as much as it can hold."""
+    """Add ``extra`` to the parts from ``start`` on, up to the limit of each."""
     for at in range(start, len(parts)):
         if not extra:
             return

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Span(IntEnum):
-    """Ordered from tightest to widest; a wider span never has a faster network."""
+    """Parts of the topology, tightest first; a wider one never has a faster network."""
 
     NODE = 0
     """All GPUs in one node."""

@@ -1,4 +1,4 @@
-"""What a start costs: least where a job was before, less in the plan that it had."""
+"""Prices of starts: lowest on the nodes that a job had before, lower in its last plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class StartPrices:
-    """Seconds of start-up.
+    """Seconds of start-up: anywhere, on the same nodes, and in the same plan.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class StartPrices:
 
     @classmethod
     def of(cls, restart_s: float, migrate_s: float | None, resume_s: float | None) -> StartPrices:
-        """The prices.
+        """Return the prices with the missing ones filled in.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class StartPrices:
         return self.resume_s == self.restart_s
 
     def of_start(self, kept: Assignment | None, plan: ExecutionPlan, where: Placement) -> float:
-        """Price of a start, in seconds.
+        """Return the price of a start, in seconds.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class StartPrices:
 
 
 def same_place(one: Placement, other: Placement) -> bool:
-    """Whether both have as many GPUs on the same nodes."""
+    """Return whether two placements have equally many GPUs on each node."""
     return one.nodes == other.nodes and [len(gpus) for _, gpus in one.parts] == [
         len(gpus) for _, gpus in other.parts
     ]

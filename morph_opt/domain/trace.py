@@ -48,7 +48,7 @@ class Search:
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """Jobs that do not go on."""
+        """Jobs that end at the cut."""
         return self.ranked[self.keep :]
 
 
@@ -113,7 +113,7 @@ class Trace:
         description: str = "",
         searches: Iterable[Search] = (),
     ) -> Trace:
-        """A trace of these jobs, sorted by submission (stable).
+        """Return a trace of these jobs, sorted by submission (stable).
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Trace:
         return cls(name, ordered, description, tuple(searches))
 
     def of_jobs(self, jobs: Iterable[Job]) -> Trace:
-        """The trace of some of its jobs; searches are about those of their trials that are left."""
+        """Return the trace of some of its jobs; searches keep the trials that are left."""
         kept = tuple(jobs)
         names = {job.name for job in kept}
         left = (
@@ -154,7 +154,7 @@ class Trace:
 
 
 def _content(job: Job) -> tuple[str, ...]:
-    """What the digest covers; a job without deadline and report has the digest of always."""
+    """Return what the digest covers; later fields only where they are set."""
     content: tuple[str, ...] = (
         job.name,
         job.model,

@@ -60,10 +60,12 @@ def make_parser() -> LineParser:
         "--older-than",
         type=whole(1, 10**9),
         metavar="S",
-        help="only if the last turn is so many seconds ago: for cron, as a watchdog",
+        help="release only if the last turn is older than these seconds: for cron, as a watchdog",
     )
     again = commands.add_parser("replay", help="the run folder of what happened, of an audit log")
-    again.add_argument("audit", type=Path, metavar="AUDIT.jsonl", help="of a controller's folder")
+    again.add_argument(
+        "audit", type=Path, metavar="AUDIT.jsonl", help="audit log in a controller's folder"
+    )
     again.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder to write")
     return parser
 
@@ -75,7 +77,7 @@ def _common(one: argparse.ArgumentParser) -> None:
         type=Path,
         default=FOLDER,
         metavar="DIR",
-        help="where jobs, rounds and the audit log are kept (default %(default)s)",
+        help="folder of jobs, rounds and the audit log (default %(default)s)",
     )
 
 

@@ -42,7 +42,7 @@ def make_parser() -> LineParser:
     plan.add_argument(
         "--count", type=whole(1, 1000), default=4, metavar="N", help="runs to name (default 4)"
     )
-    _max_gpus(plan, 64, "of a candidate")
+    _max_gpus(plan, 64, "largest number of GPUs of a candidate")
     plan.add_argument(
         "--without-phases",
         action="store_true",
@@ -59,7 +59,7 @@ def make_parser() -> LineParser:
     _model_arguments(predict, runs_required=False)
     predict.add_argument("--shape", help="GPUs per node, such as 8 or 4+4 (default: all)")
     predict.add_argument("--plan", help="such as dp+ga or pp2-tp4-dp4 (default: all)")
-    _max_gpus(predict, 8, "of all shapes")
+    _max_gpus(predict, 8, "largest number of GPUs of a shape")
     predict.only(
         "--max-gpus",
         "has no effect next to --shape, --plan and no --runs: one configuration is asked for",
@@ -82,7 +82,7 @@ def _memory_arguments(memory: LineParser) -> None:
     from morph_opt.perf.memory.facts import published_facts
 
     memory.add_argument(
-        "model", choices=sorted(published_facts()), metavar="MODEL", help="of published size"
+        "model", choices=sorted(published_facts()), metavar="MODEL", help="model of published size"
     )
     memory.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
     memory.add_argument("shape", help="GPUs per node, such as 8 or 4+4")

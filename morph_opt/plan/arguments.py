@@ -223,7 +223,10 @@ def _workloads(one: LineParser, *, cluster: bool = True) -> None:
     from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
 
     one.add_argument(
-        "--trace", default="base", metavar="TRACE", help="where jobs come from (%(default)s)"
+        "--trace",
+        default="base",
+        metavar="TRACE",
+        help="trace or log that jobs come from (%(default)s)",
     )
     if cluster:
         one.add_argument(
@@ -269,7 +272,7 @@ def _output(one: LineParser, *, on: bool = True) -> None:
         one.add_argument(
             "--on",
             metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
-            help="where replays run (here, one process per CPU)",
+            help="executor of the replays (here, one process per CPU)",
         )
     one.add_argument("--out", type=Path, metavar="DIR", help="folder (runs/plan-QUESTION)")
     one.add_argument("--json", action="store_true", help="print the answer as JSON")

@@ -44,17 +44,23 @@ class DecisionOptions:
     """
 
     objective: str = option(
-        "auto", "of milp: what a round is worth", metavar="NAME", marks=_MILP, common=True
+        "auto", "objective of policy milp", metavar="NAME", marks=_MILP, common=True
     )
     solver: str = option(
-        "highs", "of milp; python -m morph_opt.solvers", metavar="NAME", marks=_MILP
+        "highs",
+        "solver of policy milp; python -m morph_opt.solvers lists them",
+        metavar="NAME",
+        marks=_MILP,
     )
     formulation: str = option(
-        "node_pattern", "of milp: nodes counted or named", metavar="NAME", marks=_MILP
+        "node_pattern",
+        "formulation of policy milp: nodes counted or named",
+        metavar="NAME",
+        marks=_MILP,
     )
     method: str = option(
         "auto",
-        "of milp: exact, ladder, or auto: ladder but for named nodes",
+        "method of policy milp: exact, ladder, or auto: ladder but for named nodes",
         metavar="NAME",
         marks=_MILP,
     )
@@ -82,21 +88,22 @@ class DecisionOptions:
     )
     seed: int = option(
         0,
-        "of the solver, or a policy that draws, alone (that of --seed)",
+        "seed of the solver or of a randomised policy (that of --seed)",
         flag="--solver-seed",
         range=SEEDS,
     )
     promises: str | None = option(
         None,
-        "of milp, where not all can be kept: rank, or weight:PHI (weight under auto, else rank)",
+        "policy milp's way if not all promises can be kept: rank, or weight:PHI "
+        "(weight under auto, else rank)",
         metavar="rank|weight[:PHI]",
         parse=_promises,
         marks=_MILP,
     )
     durations: str = option(
         "true",
-        "what policies are told of the work that jobs have left: all, nothing but what has "
-        "completed, or estimates wrong by a lognormal factor",
+        "knowledge of policies about remaining work: all, completed work alone, or estimates "
+        "wrong by a lognormal factor",
         metavar="true|blind|noisy:SIGMA",
         parse=_durations,
         marks=_MILP,
@@ -115,17 +122,20 @@ class DecisionOptions:
         marks=_MILP,
     )
     entity_weights: Mapping[str, float] = option(
-        {}, "of hierarchical policies (1 each)", metavar="TENANT=W,...", range=WEIGHTS
+        {},
+        "weights of entities under hierarchical policies (1 each)",
+        metavar="TENANT=W,...",
+        range=WEIGHTS,
     )
     starvation_knob: float = option(
         0.0,
-        "of las, gittins, tiresias:*; 0: never",
+        "wait over run time after which a job moves up, under las, gittins, tiresias:*; 0: never",
         metavar="K",
         range=Range(0.0, 1e6),
     )
     feedback_share: float = option(
         1.0,
-        "of feedback: GPUs for first reports at most, as a share",
+        "largest share of GPUs for first reports, under objective feedback",
         metavar="SHARE",
         range=Range(0.0, 1.0),
     )

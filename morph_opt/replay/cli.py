@@ -211,7 +211,8 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow-code",
         action="store_true",
-        help="with --resume: import what the run's config.toml names as package.module:attribute",
+        help="import code that the run's config.toml names as package.module:attribute "
+        "(with --resume)",
     )
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
     group.add_argument("--quiet", action="store_true", help="no progress, no notes")
@@ -225,7 +226,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
         "--dump-rounds", type=Path, metavar="DIR", help="write states for python -m morph_opt.round"
     )
     group.add_argument(
-        "--dump-every", type=whole(1, 10**9), metavar="N", help="only every N-th round (1)"
+        "--dump-every", type=whole(1, 10**9), metavar="N", help="write every N-th round (1)"
     )
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 

@@ -31,7 +31,7 @@ class Workload(TraceOptions):
         common=True,
     )
     seed: int = option(
-        0, "of twins, random failures and solver", range=SEEDS, metavar="N", common=True
+        0, "seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
     )
     skip_impossible: bool = option(False, "drop jobs that can never run, and say so")
     sha256: str | None = None
@@ -74,7 +74,7 @@ class Failures:
     )
     seed: int = option(
         0,
-        "of random failures alone (that of --seed)",
+        "seed of random failures (that of --seed)",
         flag="--failure-seed",
         range=SEEDS,
         metavar="N",

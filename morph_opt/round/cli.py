@@ -55,7 +55,12 @@ def make_parser() -> LineParser:
     )
     add("--policy", default="milp", metavar="NAME", help="default milp")
     add_options(parser, Scheduler, OPTIONS)
-    add("--seed", type=Number(SEEDS), default=0, help="of the solver of milp (default 0)")
+    add(
+        "--seed",
+        type=Number(SEEDS),
+        default=0,
+        help="seed of the solver of policy milp (default 0)",
+    )
     add("--why", metavar="JOB", help="say why this job got what it got, instead of the decision")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
     add(
@@ -72,7 +77,9 @@ def make_parser() -> LineParser:
         metavar="FILE",
         help="write the round as a MIP for any solver, .mps or .lp, also with .gz or .xz behind",
     )
-    add("--format", choices=("json", "text"), default="json", help="of stdout (default json)")
+    add(
+        "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
+    )
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
     for option in ("--why", "--explain", "--explain-jobs", "--explain-nodes"):
         parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")

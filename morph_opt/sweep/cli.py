@@ -34,7 +34,7 @@ def make_parser() -> LineParser:
     run.add_argument(
         "--on",
         metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
-        help="where cells run (one process per core)",
+        help="executor of the cells (one process per core)",
     )
     run.add_argument("--out", type=Path, metavar="DIR", help="folder (runs/sweep-NAME)")
     run.add_argument("--retry-failed", action="store_true", help="run failed cells again as well")

@@ -1,1 +1,1 @@
-"""The network of a cluster as a graph with capacities; drawn and shown by command."""
+"""Network of a cluster as a graph with capacities, and its command."""

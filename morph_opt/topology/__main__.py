@@ -1,4 +1,4 @@
-"""``python -m morph_opt.topology show SPEC`` and ``draw SPEC --out FILE.svg``."""
+"""Command ``topology``: ``show SPEC`` and ``draw SPEC --out FILE.svg``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morph_opt.topology.text import topology_text
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser."""
     parser = LineParser(
         prog="python -m morph_opt.topology",
         description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
@@ -31,7 +31,7 @@ def make_parser() -> LineParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
+    """Run the command line and return its exit status."""
     return run_command(make_parser(), _run, argv)
 
 

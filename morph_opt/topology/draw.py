@@ -1,4 +1,4 @@
-"""A drawing of a topology: spine, leaves, NVLink domains, nodes and their GPUs."""
+"""Drawing of a topology: spine, leaves, NVLink domains, nodes and their GPUs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Panel:
 
 
 def panels(cluster: Cluster, columns: int) -> list[Panel]:
-    """What is drawn, with so many nodes side by side (fewer where there are no more)."""
+    """Return the leaves to draw, with up to a number of nodes side by side."""
     found = []
     for leaf in cluster.leaf_names:
         nodes = [node for node in cluster.nodes if node.leaf == leaf]
@@ -80,7 +80,7 @@ def panels(cluster: Cluster, columns: int) -> list[Panel]:
 
 
 def best_panels(cluster: Cluster) -> list[Panel]:
-    """The panels whose picture comes nearest to the wanted aspect."""
+    """Return the panels whose picture comes nearest to the wanted aspect."""
 
     def miss(columns: int) -> float:
         width, height = _extent(panels(cluster, columns))
@@ -96,7 +96,7 @@ def _extent(shown: Sequence[Panel]) -> tuple[float, float]:
 
 
 MOST_DRAWN = 1000
-"""Nodes; a picture of more takes minutes to make and shows nothing."""
+"""Largest number of nodes that is drawn; more take minutes and show nothing."""
 
 
 def draw_topology(cluster: Cluster, out: Path) -> None:
@@ -129,7 +129,7 @@ def draw_topology(cluster: Cluster, out: Path) -> None:
 
 
 class _Painter:
-    """Draws in units of a GPU, y downwards from the spine at 0."""
+    """Painter in units of a GPU, y downwards from the spine at 0."""
 
     def __init__(self, axes: Any, cluster: Cluster) -> None:
         self._axes = axes
@@ -227,7 +227,7 @@ class _Painter:
     def _text(
         self, x: float, y: float, text: str, *, size: float, fit: float = math.inf, **look: Any
     ) -> None:
-        """Text of a height in units, smaller if that is needed to fit a width."""
+        """Draw text of a height in units, or smaller to fit a width."""
         points = POINTS_PER_UNIT * min(size, fit / (0.62 * max(1, len(text))))
         look = {"va": "center", "color": INK} | look
         self._axes.text(x, y, text, fontsize=points, **look)

@@ -24,7 +24,7 @@ from morph_opt.domain import Cluster, InputError, Placement, Span
 
 
 class Kind(StrEnum):
-    """What a vertex of the graph is."""
+    """Kinds of vertices of the graph."""
 
     SPINE = "spine"
     LEAF = "leaf"
@@ -45,7 +45,7 @@ SPINE = Vertex(Kind.SPINE, "spine")
 
 
 def topology_graph(cluster: Cluster) -> nx.Graph:
-    """The graph of a cluster.
+    """Return the graph of a cluster.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def topology_graph(cluster: Cluster) -> nx.Graph:
 
 
 def span_of(graph: nx.Graph, nodes: Iterable[str]) -> Span:
-    """Tightest part of the topology that contains these nodes, read off the graph.
+    """Return the tightest part of the topology that contains these nodes, from the graph.
 
     Agrees with `Cluster.span`, which knows the same without a graph.
 
@@ -89,7 +89,7 @@ def span_of(graph: nx.Graph, nodes: Iterable[str]) -> Span:
 
 
 def bandwidth_gb_per_s(graph: nx.Graph, left: Iterable[str], right: Iterable[str]) -> float:
-    """Most that the nodes on the left can send to those on the right at once, as a maximum flow.
+    """Return the largest rate from the nodes on the left to those on the right, a maximum flow.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _node_vertices(graph: nx.Graph, names: Iterable[str]) -> list[Vertex]:
 
 
 def oversubscription(cluster: Cluster, leaf: str) -> float:
-    """Bandwidth of a leaf's nodes over that of its uplinks; 0 if these are not bounded.
+    """Return the bandwidth of a leaf's nodes over that of its uplinks; 0 if these are unbounded.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def oversubscription(cluster: Cluster, leaf: str) -> float:
 def uplink_load_gb_per_s(
     cluster: Cluster, held: Iterable[tuple[Placement, float]]
 ) -> Mapping[str, float]:
-    """Traffic that leaves each leaf.
+    """Return the traffic that leaves each leaf.
 
     Parameters
     ----------

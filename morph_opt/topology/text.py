@@ -16,7 +16,7 @@ Tree = tuple[str, list["Tree"]]
 
 
 def topology_text(cluster: Cluster) -> str:
-    """Spine, leaves, NVLink domains and runs of equal nodes, one line each."""
+    """Return spine, leaves, NVLink domains and runs of equal nodes, one line each."""
     types = Counter[str]()
     for node in cluster.nodes:
         types[node.type.gpu_type.name] += node.type.gpus
@@ -26,7 +26,7 @@ def topology_text(cluster: Cluster) -> str:
 
 
 def link_text(cluster: Cluster, leaf: str) -> str:
-    """How a leaf is joined to the spine, for example ``400 GB/s up, 2:1``."""
+    """Return the connection of a leaf to the spine, such as ``400 GB/s up, 2:1``."""
     uplink = cluster.uplink_gb_per_s(leaf)
     if math.isinf(uplink):
         return "uplinks not bounded"
@@ -34,7 +34,7 @@ def link_text(cluster: Cluster, leaf: str) -> str:
 
 
 def type_text(kind: NodeType) -> str:
-    """What a node of a type has."""
+    """Return the hardware of a node type in one line."""
     sides = ", ".join(
         f"{amount:g} {resource.unit}"
         for resource, amount in zip(SIDES, sides_of(kind), strict=True)
@@ -66,7 +66,7 @@ def _leaf(cluster: Cluster, name: str) -> Tree:
 
 
 def _runs(nodes: Sequence[Node]) -> list[Tree]:
-    """Neighbours of one type on one line."""
+    """Return runs of neighbouring nodes of one type."""
     found: list[Tree] = []
     for kind, run in groupby(nodes, key=lambda node: node.type):
         names = [node.name for node in run]

@@ -37,7 +37,7 @@ def make_parser() -> LineParser:
         "--capacity", type=Path, metavar="FILE", help="GPUs over time: date,...,total"
     )
     check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
-    check.add_argument("--rows", action="store_true", help="with a line per job, in the JSON")
+    check.add_argument("--rows", action="store_true", help="add a line per job to the JSON")
     check.only_with("--rows", "--json")
     describe = commands.add_parser(
         "describe", help="sizes, run times, queueing, states of its jobs"
@@ -58,7 +58,8 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar="FORMAT",
-        help=f"of the log (guessed from header and keys): {', '.join(LOG_FORMATS)}, or one's own",
+        help="format of the log (guessed from header and keys): "
+        f"{', '.join(LOG_FORMATS)}, or one's own",
     )
     add_reading(parser)
 
@@ -72,7 +73,9 @@ def _add_capacity(parser: LineParser) -> None:
     parser.add_argument(
         "--trace", required=True, metavar="FORMAT:PATH", help="the log; its first job is at 0"
     )
-    parser.add_argument("--cluster", required=True, metavar="SPEC", help="at its largest")
+    parser.add_argument(
+        "--cluster", required=True, metavar="SPEC", help="largest size of the cluster"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="else the events are printed")
     add_reading(parser)
 

@@ -38,20 +38,18 @@ class ReadingOptions:
     )
     columns: str | None = option(
         None,
-        "which column is what, of a table (guessed); layout of a file of sacct without a header",
+        "meaning of a table's columns (guessed); layout of a file of sacct without a header",
         metavar="WHAT=COLUMN,...|xdmod",
     )
-    gpu_resource: str | None = option(
-        None, "what a whole GPU is called in Kubernetes", metavar="NAME"
-    )
+    gpu_resource: str | None = option(None, "name of a whole GPU in Kubernetes", metavar="NAME")
     gpu_shares: str | None = option(
         None,
-        "what becomes of jobs with a share of a GPU (drop)",
+        "treatment of jobs with a share of a GPU (drop)",
         choices=("drop", "round-up"),
     )
     malformed: str | None = option(
         None,
-        "what becomes of rows that cannot be read, such as a last line that is cut (refuse)",
+        "treatment of rows that cannot be read, such as a last line that is cut (refuse)",
         choices=("refuse", "drop"),
     )
     only: str | None = option(None, "jobs of that outcome alone", choices=("completed",))
@@ -67,7 +65,7 @@ class LogOptions(ReadingOptions):
 
     jobs_as: str | None = option(
         None,
-        "what jobs are: on exactly the GPUs that they had (rigid); on others by a stated curve "
+        "speeds of jobs: on exactly the GPUs that they had (rigid); on others by a stated curve "
         "through that point (anchored); as built-in models of a stated mix (sampled)",
         choices=("rigid", "anchored", "sampled"),
     )
@@ -79,7 +77,7 @@ class LogOptions(ReadingOptions):
     )
     gpu_types: str | None = option(
         None,
-        "whether a job keeps to the GPU types that the log names (keep)",
+        "GPU types of a job: those that the log names, or any (keep)",
         choices=("keep", "ignore"),
     )
     guarantee: str | None = option(None, "jobs of this kind have a guarantee", metavar="KIND")
@@ -95,19 +93,19 @@ class TraceOptions(LogOptions):
 
     jobs: int | None = option(
         None,
-        "of a cluster twin: how many jobs (as many as load the GPUs as published)",
+        "number of jobs of a cluster twin (as many as load the GPUs as published)",
         metavar="N",
         range=Range(1, MOST_JOBS, whole=True),
     )
     gpus: int | None = option(
         None,
-        "of a cluster twin: GPUs that it is for, and runs on unless you name a cluster (2048)",
+        "GPUs that a cluster twin loads, and runs on unless you name a cluster (2048)",
         metavar="N",
         range=Range(NODE_GPUS, 800_000, whole=True),
     )
     days: float | None = option(
         None,
-        "of a cluster twin: days over which its jobs are submitted (7)",
+        "days over which jobs of a cluster twin are submitted (7)",
         metavar="N",
         range=Range(0.0, 3660.0, above=True),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,14 @@ from morph_opt.domain.nearest import nearest
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.spec import scenario_of
 from tests.commands.described import described
+
+FRAGMENT = re.compile(
+    r"(of|as|that|those|this|these|which|what|who|whom|whose|how|where|when|whether|why|beside|behind"
+    r"|for|from|to|in|on|at|by|with|without|within|until|since|after|before|above|below|than|if"
+    r"|unless|and|or|but|also|only|because|while|so|next to|in front of)\b",
+    re.IGNORECASE,
+)
+"""First words of a help that is a fragment."""
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -33,6 +42,21 @@ def test_every_command_and_option_has_words(command: str) -> None:
     for parser in parsers(parser_of(command)):
         assert len(parser.description or "") >= 10, parser.prog
         assert "``" not in parser.format_help(), parser.prog
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_no_help_begins_with_a_fragment(command: str) -> None:
+    """A help names its thing first: no preposition or relative word without a noun before it."""
+    helps = {fact.name: fact.help for fact in described(parser_of(command))}
+    found = {name: text for name, text in helps.items() if FRAGMENT.match(text)}
+    assert found == {}
+
+
+def test_fragments_are_found() -> None:
+    for text in ("of milp: the value", "Where runs are kept", "as the trace has it", "only once"):
+        assert FRAGMENT.match(text)
+    for text in ("offset of the trace", "assumed speed", "format of stdout"):
+        assert not FRAGMENT.match(text)
 
 
 def test_the_list_of_commands_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
