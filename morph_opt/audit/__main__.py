@@ -29,7 +29,7 @@ def make_parser() -> LineParser:
         "Exit status: 0 done; 2 bad usage or bad input.",
     )
     add = parser.add_argument
-    add("log", metavar="FORMAT:PATH", help="the log")
+    add("log", metavar="[FORMAT:]PATH[@from..to]", help="log, and the instants to audit (all)")
     add("--cluster", metavar="SPEC", help="cluster of the log: file or short form")
     add(
         "--every",
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     from morph_opt.audit.instants import audit
-    from morph_opt.audit.recorded import read_recorded
+    from morph_opt.audit.recorded import path_of, read_recorded
     from morph_opt.audit.report import as_text, draw, write_json
     from morph_opt.documents import require_no_input
     from morph_opt.traces.logs.arguments import reading_of
@@ -62,7 +62,7 @@ def _run(given: argparse.Namespace) -> int:
             f"must end in {', '.join(PICTURES)}, got {picture.name!r}", field="--picture"
         )
     for out in (given.json, picture):
-        require_no_input(out, Path(given.log.partition(":")[2]))
+        require_no_input(out, path_of(given.log))
     cluster = None if given.cluster is None else load_cluster(given.cluster)
     recorded = read_recorded(given.log, reading_of(given))
     if cluster is None:

@@ -104,14 +104,25 @@ class _Columns:
         self.first_s = np.asarray([min(job.submit_s, job.first_s) for job in jobs])
         self.gone_s = np.asarray([job.end_s for job in jobs])
         self.gpus = np.asarray([job.gpus for job in jobs], dtype=np.int64)
+        limits = {job.array: job.at_once for job in jobs if job.at_once is not None}
+        self.limits = {number: limits[array] for number, array in enumerate(sorted(limits))}
+        arrays = {array: number for number, array in enumerate(sorted(limits))}
+        self.array = np.asarray([arrays.get(job.array, -1) for job in jobs], dtype=np.int64)
         names = sorted({job.partition for job in jobs})
         self.partition = np.asarray([names.index(job.partition) for job in jobs], dtype=np.int64)
 
     def at(self, time_s: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Indices of the stints that hold GPUs, and of the jobs that wait."""
+        """Return indices of the stints that hold GPUs, and of the jobs that wait.
+
+        Tasks that the limit of their array keeps from running do not wait for GPUs.
+        """
         holding = np.flatnonzero((self.start_s <= time_s) & (time_s < self.end_s))
         there = (self.ready_s <= time_s) & (time_s < self.gone_s)
         there[self.job_of[holding]] = False
+        for array, at_once in self.limits.items():
+            run = int((self.array[self.job_of[holding]] == array).sum())
+            more = np.flatnonzero(there & (self.array == array))[max(0, at_once - run) :]
+            there[more] = False
         return holding, np.flatnonzero(there)
 
 
@@ -127,12 +138,16 @@ def audit(recorded: Recorded, cluster: Cluster, every_s: float = 3600.0) -> Audi
     places = Places(recorded, cluster)
     columns = _Columns(recorded.jobs)
     ends = columns.end_s[np.isfinite(columns.end_s)]
-    last_s = max(float(columns.start_s.max()), float(ends.max(initial=0.0)))
+    begin_s, end_s = recorded.window
+    last_s = min(end_s, max(float(columns.start_s.max()), float(ends.max(initial=0.0))))
     first = math.floor(float(columns.first_s.min()) / every_s)
+    if math.isfinite(begin_s):
+        first = max(first, math.ceil(begin_s / every_s) - 1)
     # The last instant is before the end of the log: from there on nobody runs.
     count = math.ceil(last_s / every_s) - 1 - first
     if count < 1:
-        rule = f"is longer than the log, which has {last_s - first * every_s:g} s"
+        what = "log" if recorded.window == (-math.inf, math.inf) else "window of the log"
+        rule = f"is longer than the {what}, which has {max(0.0, last_s - first * every_s):g} s"
         raise InputError(rule, field="--every")
     if count > MOST_INSTANTS:
         rule = f"makes {count} instants, at most {MOST_INSTANTS}: give more seconds"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
 from morph_opt.audit import RUN
+from morph_opt.documents import exists
 from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.nearest import unknown
 from morph_opt.round.live.hostlist import expand_hosts
 from morph_opt.runs.read import read_run
+from morph_opt.traces.logs.guess import Chosen, chosen
+from morph_opt.traces.logs.reading.clock import window_of
+from morph_opt.traces.logs.reading.fold import lives
 from morph_opt.traces.logs.reading.row import LogRow, Reading
 from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import log_format, require_format
+from morph_opt.traces.logs.registry import LOG_FORMATS, format_name, require_format, windowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,9 @@ class RecordedJob:
         infinite for one that was held until it was gone.
     first_s
         Its first submission, which its place in the order goes by.
+    array, at_once
+        Array of which it is a task, and how many of its tasks may run at a time; "" and None for
+        no array and no limit.
     """
 
     name: str
@@ -75,6 +83,8 @@ class RecordedJob:
     intervals: tuple[Held, ...] = ()
     ready_s: float = -inf
     first_s: float = inf
+    array: str = ""
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +99,14 @@ class Recorded:
         What was left out or assumed, a line each.
     cluster
         Of a run folder, which knows it.
+    window
+        Instants from which and before which it is audited.
     """
 
     jobs: tuple[RecordedJob, ...]
     notes: tuple[str, ...] = field(default=())
     cluster: Cluster | None = None
+    window: tuple[float, float] = (-inf, inf)
 
     @property
     def placed(self) -> float:
@@ -103,7 +116,9 @@ class Recorded:
 
 
 def read_recorded(spec: str, how: Reading) -> Recorded:
-    """The log of ``FORMAT:PATH``.
+    """Read the log of ``[FORMAT:]PATH[@from..to]``, or a run folder ``run:PATH[@from..to]``.
+
+    A window limits the instants that are audited: jobs submitted before it still hold GPUs in it.
 
     Raises
     ------
@@ -111,62 +126,134 @@ def read_recorded(spec: str, how: Reading) -> Recorded:
         If there is no such format or file, or a row is malformed.
     """
     word, colon, path = spec.partition(":")
-    require_format(spec, "FORMAT:PATH")
-    if not colon:
-        raise InputError(f"must be FORMAT:PATH, like sacct:jobs.txt, got {spec[:80]!r}")
-    if word == RUN:
+    if colon and word == RUN:
         if how != Reading():
             raise InputError("a run folder is read without options", field="FORMAT:PATH")
-        return _of_run(Path(path))
-    known = log_format(word)
+        folder, window = (path, None) if Path(path).is_dir() else windowed(path)
+        found = _of_run(Path(folder))
+        limits = (-inf, inf) if window is None else window_of(window, "UTC", absolute=False)
+        return replace(found, window=limits)
+    _require_log(spec)
+    log = chosen(spec, None, how)
+    known = log.reader
     if not known.durations:
-        raise InputError(f"format {word} tells no starts and ends", field="FORMAT:PATH")
+        rule = f"format {known.name} tells no starts and ends"
+        raise InputError(rule, field="FORMAT:PATH")
     # What never started waited, and what still ran held GPUs: no jobs for a replay, but here.
     dropped: dict[str, list[LogRow]] = defaultdict(list)
-    scan = Scan(Path(path), known, how, also=lambda row, why: dropped[why].append(row))
+    without_window = replace(log.how, window=None)
+    scan = Scan(log.path, known, without_window, also=lambda row, why: dropped[why].append(row))
     kept = [row for row in scan.jobs() if row.start_s is not None]
     without_start = scan.report.jobs - len(kept)
-    jobs = [job for row in kept for job in _jobs(row.rows, scan, running=True)]
-    also: dict[tuple[str, str], list[LogRow]] = defaultdict(list)
-    for reason in ("not-started", "still-running"):
-        for row in dropped[reason]:
-            if isinstance(row.gpus, int) and row.gpus:
-                also[reason, scan.reader.group(row.name)[0]].append(row)
-    for (reason, _), rows in also.items():
-        jobs += _jobs(rows, scan, running=reason == "still-running")
+    waited = [row for row in dropped["not-started"] if _whole(row)]
+    running = [row for row in dropped["still-running"] if _whole(row)]
+    first = _first_submissions([*kept, *waited, *running], scan)
+    jobs = [job for row in kept for job in _jobs(row.rows, scan, first(row), running=True)]
+    for rows, still_runs in ((waited, False), (running, True)):
+        groups: dict[tuple[str, float], list[LogRow]] = defaultdict(list)
+        for row in rows:
+            groups[row.key or scan.reader.group(row.name)[0], first(row)].append(row)
+        for (_, first_s), group in groups.items():
+            jobs += _jobs(group, scan, first_s, running=still_runs)
     if not any(job.intervals for job in jobs):
-        raise InputError("no job has a start and an end: nothing can be rebuilt", file=path)
-    jobs = _in_order_of_first(jobs)
-    count = len(kept) + sum(map(len, also.values()))
-    gone = {reason: n for reason, n in scan.report.dropped.items() if n}
-    found = {"not-started", "still-running"} if also else set()
-    lost = ", ".join(f"{n} {reason}" for reason, n in gone.items() if reason not in found)
-    notes = [
-        f"{scan.report.rows} rows, {count} jobs" + (f"; left out: {lost}" if lost else ""),
-        *scan.report.assumed,
-    ]
+        rule = "no job has a start and an end: nothing can be rebuilt"
+        raise InputError(rule, file=str(log.path))
+    unsized = sum(not row.gpus for row in dropped["not-started"])
+    count = len(kept) + len(waited) + len(running)
+    notes = tuple(_notes(scan, jobs, count, without_start=without_start, unsized=unsized))
+    return Recorded(_sorted(jobs), notes, window=_limits(log, scan))
+
+
+def path_of(spec: str) -> Path:
+    """Return the path of a log or run folder, without format and window."""
+    word = format_name(spec)
+    if word is None and spec.startswith(f"{RUN}:"):
+        word = RUN
+    path = spec if word is None else spec[len(word) + 1 :]
+    return Path(path if exists(Path(path)) else windowed(path)[0])
+
+
+def _require_log(spec: str) -> None:
+    """Refuse a spec that names neither a format nor a file."""
+    if format_name(spec) is not None or exists(path_of(spec)):
+        return
+    require_format(spec, "FORMAT:PATH")
+    word, colon, _ = spec.partition(":")
+    if colon:
+        raise InputError(unknown("format", word, (*LOG_FORMATS, RUN)), field="FORMAT:PATH")
+    raise InputError(f"must be FORMAT:PATH, like sacct:jobs.txt, or a file, got {spec[:80]!r}")
+
+
+def _whole(row: LogRow) -> bool:
+    """Return whether a row has whole GPUs, which an audit can place."""
+    return isinstance(row.gpus, int) and row.gpus > 0
+
+
+def _limits(log: Chosen, scan: Scan) -> tuple[float, float]:
+    """Return the instants from which and before which a log is audited."""
+    if log.how.window is None:
+        return -inf, inf
+    absolute = None if scan.known.dates_or_seconds else bool(scan.known.zone)
+    return window_of(log.how.window, scan.clock.zone, absolute=absolute)
+
+
+def _first_submissions(rows: Sequence[LogRow], scan: Scan) -> Callable[[LogRow], float]:
+    """Return the function from a row to the first submission of its job."""
+    by_key: dict[str, list[LogRow]] = defaultdict(list)
+    for row in rows:
+        by_key[row.key or scan.reader.group(row.name)[0]].append(row)
+    found: dict[int, float] = {}
+    for same in by_key.values():
+        for life in lives(same, scan.reader.reused_after_s):
+            first_s = min(row.submit_s for row in life)
+            found |= {row.line: first_s for row in life}
+    return lambda row: found[row.line]
+
+
+def _notes(
+    scan: Scan, jobs: Sequence[RecordedJob], count: int, *, without_start: int, unsized: int
+) -> Iterator[str]:
+    """Yield what was read, left out and assumed."""
+    report = scan.report
+    waits_or_runs = {"not-started", "still-running"}
+    gone = {reason: n for reason, n in report.dropped.items() if n and reason not in waits_or_runs}
+    lost = ", ".join(f"{n} {reason}" for reason, n in gone.items())
+    yield f"{report.rows} rows, {count} jobs" + (f"; left out: {lost}" if lost else "")
+    if parts := sum(gone.get(reason, 0) for reason in ("mig-slice", "fractional-gpu")):
+        yield f"{parts} rows hold parts of GPUs: those GPUs count as idle here"
+    yield from report.assumed
+    for severity, _, sentence in report.sentences():
+        if severity == "warning":
+            yield f"warning: {sentence}"
     if without_start:
-        notes.append(f"{without_start} jobs have no start: left out")
-    if scan.report.folded:
-        notes.append("attempts hold their own GPUs; the order goes by the first submission")
+        yield f"{without_start} jobs have no start: left out"
+    if unsized:
+        yield f"{unsized} rows that never started do not state their GPUs: left out"
+    if report.folded:
+        yield "attempts hold their own GPUs; the order goes by the first submission"
     if late := sum(job.ready_s > job.submit_s for job in jobs):
-        notes.append(
+        yield (
             f"{late} times a job was eligible only after its submission (begin times, holds, also "
             "of a controller that releases jobs one by one): it waits from then on"
         )
-    return Recorded(_sorted(jobs), tuple(notes))
 
 
 def _sorted(jobs: Iterable[RecordedJob]) -> tuple[RecordedJob, ...]:
     return tuple(sorted(jobs, key=lambda job: (job.submit_s, job.name)))
 
 
-def _jobs(rows: Sequence[LogRow], scan: Scan, *, running: bool) -> Iterator[RecordedJob]:
-    """Attempts one by one, components of one job together: they start at once or not at all."""
+def _jobs(
+    rows: Sequence[LogRow], scan: Scan, first_s: float, *, running: bool
+) -> Iterator[RecordedJob]:
+    """Yield attempts one by one, tasks one by one, and components of one job together."""
     names = [scan.reader.group(row.name) for row in rows]
-    found = [_job(row, name, running=running) for row, (name, _) in zip(rows, names, strict=True)]
+    found = [
+        _job(row, name, first_s, running=running)
+        for row, (name, _) in zip(rows, names, strict=True)
+    ]
     if len({component for _, component in names}) < 2:
-        yield from found
+        for row, job in zip(rows, found, strict=True):
+            yield from [job] * row.tasks
         return
     nodes = [job.nodes for job in found if job.nodes is not None]
     yield replace(
@@ -184,7 +271,7 @@ def _start(one: Held) -> float:
     return one.start_s
 
 
-def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
+def _job(row: LogRow, name: str, first_s: float, *, running: bool) -> RecordedJob:
     """The attempt of a row that ran, or was gone while it waited."""
     end_s = inf if row.end_s is None or (running and row.run_s is None) else row.end_s
     intervals: tuple[Held, ...] = ()
@@ -193,7 +280,7 @@ def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
         intervals = (Held(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
         name,
-        row.kind or row.tenant,
+        row.pool or row.kind or row.tenant,
         row.submit_s,
         end_s,
         int(row.gpus),
@@ -201,15 +288,10 @@ def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
         row.gpu_type,
         intervals,
         ready_s=-inf if row.eligible_s is None else row.eligible_s,
+        first_s=first_s,
+        array=row.array,
+        at_once=row.at_once,
     )
-
-
-def _in_order_of_first(jobs: Sequence[RecordedJob]) -> list[RecordedJob]:
-    """The attempts with the first submission of their job."""
-    first: dict[str, float] = {}
-    for job in jobs:
-        first[job.name] = min(job.submit_s, first.get(job.name, inf))
-    return [replace(job, first_s=first[job.name]) for job in jobs]
 
 
 def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
@@ -224,7 +306,10 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
         return ()
     each, more = divmod(int(row.gpus), len(hosts))
     shares = [each + (at < more) for at in range(len(hosts))]
-    return tuple((host, n) for host, n in zip(hosts, shares, strict=True) if n)
+    held: dict[str, int] = defaultdict(int)  # a list may name a node twice
+    for host, n in zip(hosts, shares, strict=True):
+        held[host] += n
+    return tuple((host, n) for host, n in held.items() if n)
 
 
 def _of_run(folder: Path) -> Recorded:

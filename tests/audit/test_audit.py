@@ -14,7 +14,7 @@ import pytest
 from morph_opt.audit.__main__ import main
 from morph_opt.audit.instants import Audit, _largest_sum, audit
 from morph_opt.audit.recorded import read_recorded
-from morph_opt.clusters import parse_short
+from morph_opt.clusters import load_cluster, parse_short
 from morph_opt.decision.rules.model import NonPreemptible, OperatorRules
 from morph_opt.domain import InputError, RoundState
 from morph_opt.policies.registry import PolicyOptions
@@ -289,3 +289,63 @@ def test_a_log_in_which_nobody_started(tmp_path: Path) -> None:
     line = "1|p|2026-01-01T00:00:00|Unknown|Unknown|PENDING|1|gres/gpu=1||"
     with pytest.raises(InputError, match="nothing can be rebuilt"):
         read_recorded(sacct(tmp_path, line), Reading())
+
+
+# ------------------------------------------------------------------ arrays, windows, ids again
+
+ARRAY = "JobID|State|Partition|Submit|Start|End|NNodes|ReqTRES|AllocTRES|NodeList"
+
+
+def array(tmp_path: Path, tasks: str, *more: str) -> str:
+    """A log of two tasks that run for four hours on 4 GPUs, and of others in one row."""
+    ran = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T04:00:00|1|gres/gpu=1|gres/gpu=1|n1"
+    rows = (
+        *(f"9_{task}|COMPLETED|p|{ran}" for task in (1, 2)),
+        f"9_[{tasks}]|PENDING|p|2026-01-01T00:00:00|Unknown|Unknown|1|gres/gpu=1||None assigned",
+    )
+    path = tmp_path / "array.txt"
+    path.write_text("\n".join((ARRAY, *rows, *more)) + "\n", encoding="utf-8")
+    return f"sacct:{path}"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "waiting", "fillable"),
+    [("3-8", 6, 2), ("3", 1, 1), ("3-8%3", 1, 1), ("3-8%2", 0, 0), ("3-8%1", 0, 0)],
+)
+def test_an_array_waits_with_as_many_tasks_as_may_run(
+    tmp_path: Path, tasks: str, waiting: int, fillable: int
+) -> None:
+    found = audit(read_recorded(array(tmp_path, tasks), Reading()), load_cluster("1x4"), 3600.0)
+    assert {(one.waiting, one.fillable) for one in found.instants} == {(waiting, fillable)}
+    assert {one.used + one.idle for one in found.instants} == {4}
+
+
+def test_a_window_is_audited_with_what_ran_before_it(tmp_path: Path) -> None:
+    spec = array(tmp_path, "3") + "@2026-01-01 02:00:00..2026-01-01 04:00:00"
+    found = audit(read_recorded(spec, Reading()), load_cluster("1x4"), 1800.0)
+    first_s = found.instants[0].time_s
+    assert [one.time_s - first_s for one in found.instants] == [0.0, 1800.0, 3600.0, 5400.0]
+    assert {(one.used, one.waiting) for one in found.instants} == {(2, 1)}
+    plain = spec.removeprefix("sacct:")  # the format is guessed
+    assert audit(read_recorded(plain, Reading()), load_cluster("1x4"), 1800.0) == found
+    none = array(tmp_path, "3") + "@2027-01-01..2027-01-02"
+    with pytest.raises(InputError, match="is longer than the window"):
+        audit(read_recorded(none, Reading()), load_cluster("1x4"), 1800.0)
+
+
+def test_a_job_of_an_id_that_was_used_before_has_its_own_place_in_the_order(tmp_path: Path) -> None:
+    times = "2025-01-01T00:00:00|2025-01-01T00:00:00|2025-01-01T01:00:00"
+    old = f"7|COMPLETED|p|{times}|1|gres/gpu=1|gres/gpu=1|n1"
+    waits = "7|PENDING|p|2026-01-01T01:00:00|Unknown|Unknown|1|gres/gpu=1||"
+    recorded = read_recorded(array(tmp_path, "3", old, waits), Reading())
+    first = {(job.name, job.submit_s - job.first_s) for job in recorded.jobs}
+    assert first == {(name, 0.0) for name in ("7", "9_1", "9_2", "9_[3]")}
+
+
+def test_a_node_that_a_list_names_twice_is_one(tmp_path: Path) -> None:
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T04:00:00"
+    row = f"7|COMPLETED|p|{times}|2|gres/gpu=4|gres/gpu=4|n1,n1"
+    path = tmp_path / "twice.txt"
+    path.write_text(f"{ARRAY}\n{row}\n", encoding="utf-8")
+    found = audit(read_recorded(f"sacct:{path}", Reading()), load_cluster("1x8"), 3600.0)
+    assert {(one.used, one.idle) for one in found.instants} == {(4, 4)}

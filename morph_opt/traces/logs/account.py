@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.traces.logs.reading.report import Report
@@ -43,9 +43,15 @@ class Account:
             "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded; "
             f"{self.short:,} run for less than a round of {ROUND_S:g} s",
             "dropped": ", ".join(map(self._dropped, report.by_reason())) or "nothing",
-            "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
+            "assumed": "; ".join((*report.assumed, *self.assumed, *self._warnings())) or "nothing",
             "changed": "; ".join(self.changed) or "nothing",
         }
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield what the reader doubts: a replay of a log says no less than its linter."""
+        for severity, _, sentence in self.report.sentences():
+            if severity == "warning":
+                yield f"warning: {sentence}"
 
     def texts(self) -> tuple[str, ...]:
         """The lines as they are printed."""

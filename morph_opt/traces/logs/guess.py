@@ -14,15 +14,31 @@ from morph_opt.traces.logs.formats.table import OwnTableReader, columns_of
 from morph_opt.traces.logs.reading.reader import Head, Reader, TableReader
 from morph_opt.traces.logs.reading.records import json_items, json_keys, table_lines
 from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.logs.registry import LOG_FORMATS, LogSpec, log_format, require_format
+from morph_opt.traces.logs.registry import (
+    LOG_FORMATS,
+    LogSpec,
+    log_format,
+    require_format,
+    windowed,
+)
+
+_LISTS = ("items", "jobs")
+"""Keys of a document under which formats have their list."""
 
 
 class UnknownFormat(InputError):
     """A file is a log of no format that is known."""
 
 
-def guessed(path: Path) -> tuple[str, dict[str, str]]:
-    """Name of the one format that a log can be, and the options that its layout needs.
+def guessed(path: Path, columns: str | None = None) -> tuple[str, dict[str, str]]:
+    """Return the name of the one format that a log can be, and the options that its layout needs.
+
+    Parameters
+    ----------
+    path
+        The log.
+    columns
+        Columns that the user named, ``WHAT=COLUMN,...``: then it is a table.
 
     Raises
     ------
@@ -31,6 +47,9 @@ def guessed(path: Path) -> tuple[str, dict[str, str]]:
     """
     head = _head(path)
     found: dict[str, dict[str, str]] = {}
+    if columns is not None and "=" in columns:
+        columns_of(OwnTableReader.split(head.line), columns)
+        return OwnTableReader.name, {}
     for name, known in LOG_FORMATS.items():
         try:
             layout = known.layout(head)
@@ -116,10 +135,21 @@ def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
     if spec is not None:
         return Chosen(Path(spec.path), spec.reader, replace(how, window=spec.window))
     require_format(str(log))
-    word, layout = guessed(Path(log))
+    path, window = _split_window(log)
+    word, layout = guessed(path, how.columns)
     missing = {name: value for name, value in layout.items() if getattr(how, name) is None}
     how = replace(how, **missing)  # type: ignore[arg-type]  # names of text options
-    return Chosen(Path(log), log_format(word), how, guess=True)
+    return Chosen(
+        path, log_format(word), how if window is None else replace(how, window=window), True
+    )
+
+
+def _split_window(log: str | Path) -> tuple[Path, str | None]:
+    """Return path and window of ``PATH@from..to``; a file of that very name has no window."""
+    if isinstance(log, Path) or is_file(Path(log)):
+        return Path(log), None
+    path, window = windowed(log)
+    return Path(path), window
 
 
 def _head(path: Path) -> Head:
@@ -130,8 +160,9 @@ def _head(path: Path) -> Head:
         return Head(line)
     keys = json_keys(path) if line[0] == "{" else ()
     entry: Any = {}
-    if line[0] == "[" or "items" in keys:
-        _, text = next(json_items(path, "items" if keys else None), (0, "{}"))
+    listed = next((key for key in _LISTS if key in keys), None)
+    if line[0] == "[" or listed is not None:
+        _, text = next(json_items(path, listed), (0, "{}"))
         entry = parse_json(text, str(path))
     return Head("", frozenset(keys), entry if isinstance(entry, dict) else {})
 

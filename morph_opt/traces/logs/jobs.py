@@ -98,6 +98,7 @@ def load_log(
     else:
         jobs, truth = _gangs(rows, mapped, account, str(path))
     account.assumed.append("run times contain the first start-up; CPU threads are not replayed")
+    account.assumed += _pools(read)
     notice = (
         f"{name}: jobs of a log as {truth.name} gangs"
         if mapped.jobs_as != "sampled"
@@ -118,6 +119,14 @@ def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
             f"the cluster is empty when the window begins; {started.count:,} jobs were running and "
             f"held {gpu_s:,.0f} GPU-seconds after that"
         )
+
+
+def _pools(rows: Iterable[LogRow]) -> Iterator[str]:
+    """Yield what is assumed of partitions, queues or virtual clusters with nodes of their own."""
+    pools = sorted({row.pool for row in rows if row.pool})
+    if len(pools) > 1:
+        listed = ", ".join(pools[:_SHOWN_KINDS]) + (", ..." if len(pools) > _SHOWN_KINDS else "")
+        yield f"partitions are not replayed: {len(pools)} partitions are one pool ({listed})"
 
 
 def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
@@ -150,7 +159,13 @@ def _shifted(
         return rows, 0.0
     first_s = rows[0].submit_s
     account.changed.append(f"times count from the first job ({first_s:.10g} s of the log's clock)")
-    return [row._replace(submit_s=row.submit_s - first_s) for row in rows], first_s
+    return [
+        row._replace(
+            submit_s=row.submit_s - first_s,
+            deadline_s=None if row.deadline_s is None else row.deadline_s - first_s,
+        )
+        for row in rows
+    ], first_s
 
 
 def _gangs(
@@ -286,6 +301,7 @@ def _job(
             plan,
             guaranteed=mapped.guarantee is not None and row.kind == mapped.guarantee,
             tenant=row.tenant or row.user or "default",
+            deadline_s=row.deadline_s,
         )
     except InputError as error:
         raise error.located(file=file, line=row.line) from None

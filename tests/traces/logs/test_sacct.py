@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.formats.sacct import XDMOD, Tres, elapsed_s
+from morph_opt.traces.logs.formats.sacct import XDMOD, Tres
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.quantities import elapsed_s
 from morph_opt.traces.logs.reading.row import Reading
 from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.logs.registry import log_format
@@ -98,7 +99,7 @@ def test_states_in_all_their_spellings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("1-02:03:04", 93784.0), ("02:03:04", 7384.0), ("03:04", 184.0), ("00:00:09.5", 9.0)],
+    [("1-02:03:04", 93784.0), ("02:03:04", 7384.0), ("03:04", 184.0), ("00:00:09.5", 9.5)],
 )
 def test_elapsed_in_all_its_forms(text: str, seconds: float) -> None:
     assert elapsed_s(text) == seconds

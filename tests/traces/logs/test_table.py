@@ -123,7 +123,7 @@ def test_equal_lines_are_one_job_only_where_jobs_have_names(tmp_path: Path) -> N
         ("a,gpus,run", "submit=b", "columns: no column 'b'; the header has a, gpus, run"),
         ("when,gpus,run", "submit=wehn", r"no column 'wehn' \(did you mean 'when'\?\)"),
         ("when,gpus,run", "submitt=when", r"unknown column 'submitt' \(did you mean 'submit'\?\)"),
-        ("when,gpus,run", "submit=when,duration=run[weeks]", "unknown unit of duration: 'weeks'"),
+        ("when,gpus,run", "submit=when,duration=run[moons]", "unknown unit of duration: 'moons'"),
         ("when,gpus,run", "submit=when,gpus=run[h]", "unknown unit of gpus: 'h'"),
         ("when,gpus,run", "submit=when,submit=run", "names submit twice"),
         ("when,gpus,run", "submit", "must be WHAT=COLUMN,..., got 'submit'"),

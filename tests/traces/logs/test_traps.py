@@ -387,6 +387,77 @@ TRAPS: dict[str, Trap] = {
         (*(swf(job=i, run=3600, wait=0) for i in range(100)), swf(job=101, submit=90000, run=3600)),
         101 * 8 * 3600, codes={"censored-start": 1, "bursts": 100},
     ),
+    "an array that waits in one row": Trap(
+        "sacct",
+        (sacct("9_[3-8%2]", start="Unknown", end="Unknown", state="PENDING", held=""),
+         sacct("9_1")),
+        8 * 3600, {"not-started": 1}, {"pending-array": 1},
+    ),
+    "an id that comes again": Trap(
+        "sacct",
+        (sacct(), sacct(submit="2026-05-01T08:00:00", start="2026-05-01T08:00:10",
+                        end="2026-05-01T09:00:10")),
+        2 * 8 * 3600, codes={"another-job": 1},
+    ),
+    "times that are 0": Trap(
+        "table", ("a,1714550400,0,1714550500,2", "b,1714550400,1714550410,1714554010,2",
+                  "c,1714550400,1714550410,-1,2"),
+        2 * 3600, {"not-started": 1, "still-running": 1},
+        head=("job,submit,start,end,gpus",),
+    ),
+    "a start that is out of all calendars": Trap(
+        "table", ("b,1714550400,4294967295,1714554010,2,3600",), 2 * 3600,
+        codes={"unset-times": 1}, head=("job,submit,start,end,gpus,duration",),
+    ),
+    "nothing but CPUs": Trap(
+        "table", ("a,0,0,60,ada,done",), dropped={"no-gpu": 1}, codes={"no-job": 1}
+    ),
+    "a state of another scheduler": Trap(
+        "table", ("a,0,1,600,ada,vanished",), 600.0, codes={"unknown-outcome": 1}
+    ),
+    "hours and minutes, or minutes and seconds": Trap(
+        "table", ("a,0,1,24:00,ada,done",), 1440.0, codes={"two-part-durations": 1}
+    ),
+    "milliseconds": Trap(
+        "table", ("a,1714550400000,1,3600000,ada,done",), 3.6e6, codes={"milliseconds": 1}
+    ),
+    "hours without a name": Trap(
+        "table", ("a,0,1,24,ada,done", "b,0,1,1.5,ada,done"), 25.5, codes={"small-durations": 1 + 1}
+    ),
+    "run times that are far below end - submit": Trap(
+        "table", ("a,0,24000,1,400", "b,0,37000,1,600"), 1000.0, codes={"long-waits": 2},
+        head=("job,submit,end,gpus,duration",),
+    ),
+    "a limit as the run time": Trap(
+        "table", ("a,0,1,86400",), 86400.0, codes={"limit-as-duration": 1},
+        head=("job,submit,gpus,walltime",),
+    ),
+    "GPUs per node": Trap(
+        "table", ("a,0,8,600,1", "b,0,8,600,4"), 2 * 4800.0, codes={"gpus-per-node": 1},
+        head=("job,submit,gpus,duration,nodes",),
+    ),
+    "fewer GPUs than nodes": Trap(
+        "table", ("a,0,2,600,4",), 1200.0, codes={"fewer-gpus-than-nodes": 1},
+        head=("job,submit,gpus,duration,nodes",),
+    ),
+    "generic resources on several nodes": Trap(
+        "sacct",
+        ("9|COMPLETED|2024-05-01T08:00:00|2024-05-01T08:00:10|2024-05-01T09:00:10|2|gpu:4",),
+        4 * 3600, codes={"gres-per-node": 1},
+        head=("JobID|State|Submit|Start|End|NNodes|AllocGRES",),
+    ),
+    "a deadline that is past": Trap(
+        "table", ("a,100,1,600,60",), 600.0, codes={"past-deadline": 1},
+        head=("job,submit,gpus,duration,deadline",),
+    ),
+    "a zone in some rows": Trap(
+        "table", ("a,2024-05-01 08:00:00,1,600,u,done", "b,2024-05-01T08:00:00Z,1,600,u,done"),
+        1200.0, codes={"zones-differ": 1},
+    ),
+    "a decimal comma": Trap(
+        "table", ("a;0;1;600,5",), 600.5, codes={"decimal-comma": 1},
+        head=("job;submit;gpus;duration",),
+    ),
     "few users": Trap(
         "helios",
         tuple(f"{i},u{min(i, 5)},v,8,1,COMPLETED,{','.join(f'2020-07-03 {t}' for t in LONG)}"
@@ -415,10 +486,12 @@ def test_a_trap(trap: Trap, tmp_path: Path) -> None:
     assert report.rows == report.jobs + report.dropped.total() + report.folded
     counts = {code: one.count for code, one in report.findings.items()}
     assert counts == counts | trap.codes
+    loudest = report.worst
+    assert ("no-job" in counts) == (report.jobs == 0 and loudest != "error")
     loud = {code for code, one in CHECKS.items() if one.severity != "note"}
     dropping = {"malformed", "unknown-status", "negative-duration"} & set(trap.dropped)
     # A reason for dropping is a finding of its own; of other errors and warnings there are none.
-    assert set(counts) & loud <= set(trap.codes) | dropping
+    assert set(counts) & loud <= set(trap.codes) | dropping | {"no-job"}
     text = found.as_text()
     assert text.isascii()
     assert "{" not in text

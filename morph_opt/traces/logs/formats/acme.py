@@ -73,6 +73,7 @@ class AcmeReader(TableReader):
             tenant=cells.get("vc", ""),
             user=cells["user"],
             kind=cells.get("type"),
+            pool=cells.get("vc", ""),
         )
         self.compare(found, number_or_none(row, "queue"))
         self.compare_gpu_time(number_or_none(row, "gpu_time"), gpus, run_s)

@@ -53,6 +53,7 @@ class PhillyReader(JsonReader):
             status=status,
             outcome=self.outcome(status),
             tenant=_text(fields, "vc"),
+            pool=_text(fields, "vc"),
             user=_text(fields, "user"),
         )
         attempts = [self._attempt(job, one) for one in fields.objects("attempts", None)]

@@ -77,3 +77,25 @@ def folded_components(rows: Sequence[LogRow], name: str, find: Find) -> LogRow:
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(sum(known)) if len(known) == len(values) else None
+
+
+def lives(rows: Sequence[LogRow], reused_after_s: Callable[[LogRow], float]) -> list[list[LogRow]]:
+    """Split rows of one id into jobs: long enough after its end, an id is another job's.
+
+    Parameters
+    ----------
+    rows
+        Attempts and components, in any order.
+    reused_after_s
+        Seconds from the end of a row after which a submission is another job's.
+    """
+    found: list[list[LogRow]] = []
+    over_s = inf
+    for row in sorted(rows, key=lambda row: (row.submit_s, row.start_s or row.submit_s, row.line)):
+        if not found or row.submit_s > over_s:
+            found.append([])
+            over_s = -inf
+        found[-1].append(row)
+        end_s = inf if row.end_s is None else row.end_s + reused_after_s(row)
+        over_s = max(over_s, end_s)
+    return found

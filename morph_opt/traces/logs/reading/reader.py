@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,8 @@ from typing import ClassVar
 
 from morph_opt.documents import Fields, Row
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reading.clock import Clock
+from morph_opt.traces.logs.reading.clock import Clock, epoch_s, is_unset
+from morph_opt.traces.logs.reading.quantities import fraction_of, number_of
 from morph_opt.traces.logs.reading.records import (
     Record,
     cells_of,
@@ -24,7 +24,6 @@ from morph_opt.traces.logs.reading.records import (
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading
 
-_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 _UNNAMED = "(unnamed"
 _EVERYWHERE = ("gpu_shares", "malformed", "only", "window")
 """Fields of `Reading` that every format knows."""
@@ -92,6 +91,8 @@ class Reader(ABC):
         What is taken for granted of every such log, in sentences.
     reasons
         Why the row that is being read is no job, so far as its format tells; in any order.
+    unsized
+        Whether the log does not state how many GPUs it asked for.
     findings
         What is odd about it; counted if the row becomes a job.
     """
@@ -123,6 +124,7 @@ class Reader(ABC):
         self.clock = clock
         self.report = report
         self.reasons: list[str] = []
+        self.unsized = False
         self.findings: list[tuple[str, dict[str, float | str]]] = []
         self.complain: Callable[[InputError], None] = _raised
         """What becomes of a malformed row of a further file."""
@@ -170,8 +172,16 @@ class Reader(ABC):
         raise NotImplementedError
 
     def group(self, name: str) -> tuple[str, str]:
-        """Job and component that a row of this name belongs to."""
+        """Return job and component that a row of this name belongs to."""
         return name, ""
+
+    def key_of(self, record: Record) -> str:
+        """Return the identity of the job of a record, for formats that fold."""
+        return self.group(self.name_of(record))[0]
+
+    def reused_after_s(self, row: LogRow) -> float:  # noqa: ARG002 - most never repeat an id
+        """Return the seconds after the end of a row from which on its id is another job's."""
+        return math.inf
 
     def finish(self) -> None:  # noqa: B027 - most formats have nothing to say
         """Called behind the last row, for findings about the whole file."""
@@ -204,10 +214,25 @@ class Reader(ABC):
         """An absolute time of a cell, or of a field of an object."""
         return self._clocked(row.text(field), row, field)
 
-    def seconds_or_none(self, row: Row, field: str) -> float | None:
-        """An absolute time of a cell, None for what stands for nothing."""
+    def seconds_or_none(self, row: Row, field: str, submit_s: float | None = None) -> float | None:
+        """Return an absolute time of a cell; None for no time.
+
+        With the submission, 0, -1, 1970 and the largest numbers of a field are no times either.
+        """
         text = row.cells.get(field, "")
-        return None if text in NOTHING else self._clocked(text, row, field)
+        if is_nothing(text):
+            return None
+        value = None if submit_s is None else number_of(text)
+        if value is not None and self.set_or_none(epoch_s(value), submit_s) is None:
+            return None
+        return self.set_or_none(self._clocked(text, row, field), submit_s)
+
+    def set_or_none(self, instant_s: float, submit_s: float | None) -> float | None:
+        """Return an instant, or None, with a note, if it stands for "no time"."""
+        if submit_s is None or not is_unset(instant_s, submit_s):
+            return instant_s
+        self.find("unset-times")
+        return None
 
     def _clocked(self, text: str, row: Row | Fields, field: str) -> float:
         try:
@@ -244,12 +269,30 @@ class Reader(ABC):
             self.find("gpu-time-mismatch")
 
 
+def _is_quoted(cell: str) -> bool:
+    """Return whether a cell is between quotation marks."""
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
+
+
 def _raised(error: InputError) -> None:
     raise error
 
 
-NOTHING = frozenset(("", "None", "null", "NULL", "NaN", "nan", "Unknown", "N/A", "NaT"))
-"""What logs write for no value."""
+NOTHING = frozenset(
+    spelled
+    for word in (
+        "", "none", "null", "nan", "nat", "nil", "na", "n/a", "#n/a", "n/d", "unknown", "undefined",
+        "unset", "not set", "none assigned", "-", "--", "---", "?", "\\n", "(null)", "(none)",
+        "<none>", "<null>", "<unset>", "<unknown>", "[]",
+    )
+    for spelled in (word, word.upper(), word.capitalize(), word.title())
+) | {"NaN", "NaT", "N/a"}  # fmt: skip
+"""Texts that logs write for no value."""
+
+
+def is_nothing(text: str) -> bool:
+    """Return whether a cell stands for no value."""
+    return text in NOTHING or text.startswith(("0000-00-00", "0000/00/00"))
 
 
 def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> float | None:
@@ -257,15 +300,18 @@ def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> floa
     return None if row.cells.get(field, "") in NOTHING else row.number(field, at_least=at_least)
 
 
-def gpus_of(row: Row, field: str) -> Gpus:
-    """A number of GPUs, perhaps with decimals."""
-    text = row.text(field)
-    if not _DECIMAL.fullmatch(text):
+def gpus_of(row: Row, field: str, text: str | None = None) -> Gpus:
+    """Return a number of GPUs, perhaps with decimals: of a cell, or of a part of its text."""
+    text = row.text(field) if text is None else text
+    try:
+        value = fraction_of(text)
+    except InputError as error:
+        raise row.error(field, error.rule) from None
+    if value is None or value < 0:
         raise row.error(field, f"must be a number of at least 0, got {text!r}")
-    value: Gpus = int(text) if text.isdigit() else whole_if(Fraction(text))
     if value > MOST_GPUS:
         raise row.error(field, f"must be at most {MOST_GPUS}, got {text}")
-    return value
+    return whole_if(value)
 
 
 def whole_if(value: Fraction) -> Gpus:
@@ -305,6 +351,8 @@ class TableReader(Reader):
         """
         separator = separator or cls.separator_of(line)
         cells = cells_of(line, separator)
+        if separator == "|" and line[:1] == '"' and all(map(_is_quoted, cells)):
+            return [cell[1:-1] for cell in cells]
         around = f" {separator}", f"{separator} ", "\t"
         # Seldom there, and a third of the time that a line takes.
         if line[:1].isspace() or line[-1:].isspace() or any(blank in line for blank in around):

@@ -287,3 +287,9 @@ def table_lines(path: Path) -> Iterator[tuple[int, str]]:
     for line, text in stream_lines(path, LINES_BYTES):
         if text and not text.isspace():
             yield line, text
+
+
+def begins_with_brace(path: Path) -> bool:
+    """Return whether a file is a JSON object rather than a table."""
+    _, first = next(table_lines(path), (0, ""))
+    return first.lstrip()[:1] == "{"

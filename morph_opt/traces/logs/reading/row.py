@@ -84,6 +84,17 @@ class LogRow(NamedTuple):
         held to its end; None where the log does not say.
     parts
         Attempts and components that were folded into it, each with its own GPUs and times.
+    key
+        Identity of the job among all rows, if more than its name tells jobs apart; "" if not.
+    pool
+        Partition, queue or virtual cluster whose nodes it may use; "" where the log has none.
+    array
+        Identity of the array of which it is a task; "" if it is of none.
+    tasks, at_once
+        Jobs that the row stands for (a pending array), and how many of them may run at a time;
+        None for no such limit.
+    deadline_s
+        Instant by which it was to be complete; None without one.
     """
 
     name: str
@@ -108,6 +119,12 @@ class LogRow(NamedTuple):
     hosts: str | None = None
     eligible_s: float | None = None
     parts: tuple[LogRow, ...] = ()
+    key: str = ""
+    pool: str = ""
+    array: str = ""
+    tasks: int = 1
+    at_once: int | None = None
+    deadline_s: float | None = None
 
     @property
     def gpu_seconds(self) -> float | None:

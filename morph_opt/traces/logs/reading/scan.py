@@ -7,10 +7,11 @@ from pathlib import Path
 
 from morph_opt.data.archive import sha256_of
 from morph_opt.domain import InputError
+from morph_opt.domain._validate import LONGEST_NAME, require_name
 from morph_opt.domain.errors import typed
 from morph_opt.extend import require_kind
 from morph_opt.traces.logs.reading.clock import Clock, window_of
-from morph_opt.traces.logs.reading.fold import folded_attempts, folded_components
+from morph_opt.traces.logs.reading.fold import folded_attempts, folded_components, lives
 from morph_opt.traces.logs.reading.reader import Reader
 from morph_opt.traces.logs.reading.records import MissingColumns, Record
 from morph_opt.traces.logs.reading.report import Report
@@ -65,15 +66,15 @@ class Scan:
         self.also = also
         self.how = known.understood(how or Reading())
         self.report = Report(known.name, options=self.how.given())
-        self.clock = Clock(self.how.timezone or known.zone or "UTC")
+        self.clock = Clock(self.how.timezone or known.zone or "UTC", numbers=known.dates_or_seconds)
         self.reader = known(path, self.how, self.clock, self.report)
         self.reader.complain = self._malformed
         self.path = self.reader.path
         self._seen: set[int] = set()
         self._states: list[str] = []
         self._last_s = -float("inf")
-        self._held: dict[str, list[tuple[LogRow, str]]] = {}
-        self._open: set[str] = set()
+        self._held: dict[str, list[LogRow]] = {}
+        self._open: dict[str, list[LogRow]] = {}
         self._several: frozenset[int] = frozenset()
         zone = self.clock.zone
         self._window = (
@@ -97,16 +98,15 @@ class Scan:
             self._several = self._groups_of_several() if self.known.folds else frozenset()
             for row in self._rows():
                 if self.known.folds:
-                    group, component = self.reader.group(row.name)
-                    if hash(group) in self._several:
-                        self._held.setdefault(group, []).append((row, component))
+                    group = self.reader.group(row.name)[0]
+                    if self._is_several(row):
+                        self._held.setdefault(row.key or group, []).append(row)
                         continue
                     row = row if group == row.name else row._replace(name=group)  # noqa: PLW2901
                 report.keep(row)
                 yield row
-            for name in list(self._held):
-                job = self._folded(name, self._held.pop(name))
-                if job is not None:
+            for key in list(self._held):
+                for job in self._jobs_of(key, self._held.pop(key)):
                     report.keep(job)
                     yield job
         except MissingColumns as error:
@@ -132,9 +132,13 @@ class Scan:
         scout = Scan(self.path, self.known, self.how, strict=False)
         for record in scout._records():
             if not isinstance(record.content, InputError):
-                key = hash(scout.reader.group(scout.reader.name_of(record))[0])
+                key = hash(scout.reader.key_of(record))
                 (again if key in seen else seen).add(key)
         return frozenset(again)
+
+    def _is_several(self, row: LogRow) -> bool:
+        """Return whether the job of a row has further rows."""
+        return hash(row.key or self.reader.group(row.name)[0]) in self._several
 
     def _records(self) -> Iterator[Record]:
         """The reader's; where the file is cut and such rows are dropped, its rest is one."""
@@ -158,6 +162,7 @@ class Scan:
         for record in self._records():
             report.rows += 1
             reader.reasons.clear()
+            reader.unsized = False
             reader.findings.clear()
             try:
                 if isinstance(record.content, InputError):
@@ -175,6 +180,12 @@ class Scan:
             reason = self._reason(row, record.text)
             if reason is not None:
                 self._drop(row, reason)
+                continue
+            try:
+                _require_names(row)
+            except InputError as error:
+                self._malformed(error.located(file=str(self.path), line=row.line))
+                report.drop("malformed", row.line)
                 continue
             for code, details in reader.findings:
                 report.found(code, row.line, 1, **details)
@@ -202,7 +213,7 @@ class Scan:
                 self.reader.find("identical-rows")
         else:
             self._seen.add(key)
-        if not row.gpus and not _PARTS_OF_GPUS & set(found):
+        if not row.gpus and not self.reader.unsized and not _PARTS_OF_GPUS & set(found):
             found.append("no-gpu")
         if row.run_s is None:
             if self.known.durations:
@@ -212,7 +223,7 @@ class Scan:
         if not isinstance(row.gpus, int) and self.how.gpu_shares != "round-up":
             found.append("fractional-gpu")
         # Whoever has several rows is chosen as the job that they make, not row by row.
-        if not self._several or hash(self.reader.group(row.name)[0]) not in self._several:
+        if not self._several or not self._is_several(row):
             found += self._unwanted(row)
         return min(found, key=RANK.__getitem__) if found else None
 
@@ -231,7 +242,7 @@ class Scan:
         if self.also is not None:
             self.also(row, reason)
         if reason == "still-running" and self.known.folds:
-            self._open.add(self.reader.group(row.name)[0])
+            self._open.setdefault(row.key or self.reader.group(row.name)[0], []).append(row)
         if reason == "unknown-status":
             if row.status not in self._states and len(self._states) < _SHOWN_STATES:
                 self._states.append(row.status)
@@ -259,19 +270,34 @@ class Scan:
         self.report.found("gpu-shares-rounded", row.line, invented_gpu_s=invented)
         return row._replace(gpus=whole)
 
-    def _folded(self, name: str, rows: list[tuple[LogRow, str]]) -> LogRow | None:
-        """One job of the rows of its name; None if they are no job."""
+    def _jobs_of(self, key: str, rows: list[LogRow]) -> Iterator[LogRow]:
+        """Yield the jobs of the rows of one id."""
+        running = self._open.get(key, [])
+        lines = {row.line for row in running}
+        several = lives([*rows, *running], self.reader.reused_after_s)
+        if len(several) > 1:
+            self.report.found("another-job", several[1][0].line, len(several) - 1)
+        for life in several:
+            ended = [row for row in life if row.line not in lines]
+            if ended:
+                job = self._folded(ended, still_running=len(ended) < len(life))
+                if job is not None:
+                    yield job
+
+    def _folded(self, rows: list[LogRow], *, still_running: bool) -> LogRow | None:
+        """Return one job of its rows; None if they are no job."""
         parts: dict[str, list[LogRow]] = {}
-        for row, component in rows:
+        for row in rows:
+            name, component = self.reader.group(row.name)
             parts.setdefault(component, []).append(row)
-        reason = "still-running" if name in self._open else None
-        if reason is None and len(parts) > 1 and len({row.gpu_type for row, _ in rows}) > 1:
+        reason = "still-running" if still_running else None
+        if reason is None and len(parts) > 1 and len({row.gpu_type for row in rows}) > 1:
             reason = "mixed-gpu-types"
         if reason is not None:
-            for row, _ in rows:
+            for row in rows:
                 self._drop(row, reason)
             return None
-        line = min(row.line for row, _ in rows)
+        line = min(row.line for row in rows)
         findings: list[tuple[str, dict[str, float | str]]] = []
 
         def find(code: str, **details: float | str) -> None:
@@ -280,7 +306,7 @@ class Scan:
         attempts = [folded_attempts(part, find) for part in parts.values()]
         job = folded_components(attempts, name, find)
         if unwanted := self._unwanted(job):
-            for row, _ in rows:
+            for row in rows:
                 self._drop(row, unwanted[0])
             return None
         self.report.folded += len(rows) - 1
@@ -292,12 +318,17 @@ class Scan:
         """Findings about the file as a whole, and what was taken for granted."""
         report, clock = self.report, self.clock
         self.reader.finish()
+        if clock.naive and clock.zoned and self.how.timezone is None:
+            report.found("zones-differ", None, clock.naive, zone=clock.zone, zoned=clock.zoned)
         if clock.naive:
             report.found("naive-time", None, clock.naive, zone=clock.zone)
         if clock.ambiguous:
             report.found("dst-overlap", None, clock.ambiguous)
         if not report.rows and not report.findings:
             report.found("no-rows")
+        elif report.rows and not report.jobs and report.worst != "error":
+            dropped = ", ".join(f"{reason} {count:,}" for reason, count in report.by_reason())
+            report.found("no-job", None, report.rows, dropped=dropped)
         report.assumed += self.reader.assumed()
         for path in self.reader.files():
             report.files[path.name] = sha256_of(path)
@@ -317,3 +348,14 @@ def _require_instants(row: LogRow) -> None:
         if value is not None and not abs(value) <= MOST_SECONDS:
             rule = f"must be within {MOST_SECONDS:g} s of the log's zero, got {value:g}"
             raise InputError(rule, line=row.line, field=field)
+
+
+def _require_names(row: LogRow) -> None:
+    """Refuse names that no job of a replay may have, so that the linter and a replay agree."""
+    for field, text in (
+        ("name", row.name),
+        ("tenant", row.tenant or row.user or "-"),
+        ("gpu_type", row.gpu_type or "-"),
+    ):
+        if not (text.isprintable() and text == text.strip() and 0 < len(text) <= LONGEST_NAME):
+            require_name(field, text)
