@@ -48,7 +48,7 @@ class Account:
         }
 
     def _warnings(self) -> Iterator[str]:
-        """Yield what the reader doubts: a replay of a log says no less than its linter."""
+        """Yield the warnings of the reading, so that a replay states what the linter does."""
         for severity, _, sentence in self.report.sentences():
             if severity == "warning":
                 yield f"warning: {sentence}"

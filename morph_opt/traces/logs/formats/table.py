@@ -100,7 +100,7 @@ _LIMITS = frozenset(
 )  # fmt: skip
 """Words in the name of a column of time limits."""
 _MAYBE_LIMITS = frozenset(("walltime", "wallclock"))
-"""Names of columns that are a limit at some sites; no doubt if the user names them."""
+"""Names of columns that are a limit at some sites; certain if the user names them."""
 _SMALL_S = 200.0
 """If no job runs for longer, the column may count hours."""
 _LONG_WAITS = 10.0

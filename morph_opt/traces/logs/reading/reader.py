@@ -278,15 +278,15 @@ def _raised(error: InputError) -> None:
     raise error
 
 
+_NO_VALUES = (
+    "none null nan nat nil na n/a #n/a n/d unknown undefined unset - -- --- ? \\n (null) (none) "
+    "<none> <null> <unset> <unknown> []"
+)
 NOTHING = frozenset(
     spelled
-    for word in (
-        "", "none", "null", "nan", "nat", "nil", "na", "n/a", "#n/a", "n/d", "unknown", "undefined",
-        "unset", "not set", "none assigned", "-", "--", "---", "?", "\\n", "(null)", "(none)",
-        "<none>", "<null>", "<unset>", "<unknown>", "[]",
-    )
+    for word in ("", "not set", "none assigned", *_NO_VALUES.split())
     for spelled in (word, word.upper(), word.capitalize(), word.title())
-) | {"NaN", "NaT", "N/a"}  # fmt: skip
+) | {"NaN", "NaT"}
 """Texts that logs write for no value."""
 
 
