@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from morph_opt.domain._validate import require_finite, require_int, require_unique
-from morph_opt.domain.arguments import require_each, require_type
 from morph_opt.domain.cluster import Cluster
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
@@ -127,7 +126,7 @@ class RoundState:
     cluster
         All nodes, also those that are down.
     jobs
-        Active jobs in order of submission.
+        Active jobs; kept in order of submission, then name, whatever order they are given in.
     unavailable
         Indices of nodes that are failed or drained: nothing may be placed there. A job that
         runs on a drained node may stay until it is moved; a failed node holds nothing.
@@ -147,9 +146,10 @@ class RoundState:
         require_int("round.index", self.index, at_least=0, at_most=int(MOST_S))
         require_finite("round.time_s", self.time_s, at_least=0.0, at_most=MOST_S)
         require_finite("round.interval_s", self.interval_s, above=0.0, at_most=MOST_S)
-        require_type("round.cluster", self.cluster, Cluster)
-        require_each("round.jobs", self.jobs, JobState)
         require_unique("round.jobs", (state.job.name for state in self.jobs))
+        # Every policy breaks ties by position, so that equal jobs are served by arrival, then name.
+        in_order = sorted(self.jobs, key=lambda state: (state.job.submission_s, state.job.name))
+        object.__setattr__(self, "jobs", tuple(in_order))
         known = range(len(self.cluster.nodes))
         strangers = [n for n in (*self.unavailable, *self.failed) if n not in known]
         if strangers:

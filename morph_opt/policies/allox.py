@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.policies.filling import Filling, FillingPolicy
+from morph_opt.policies.filling import Filling, FillingPolicy, earlier_first
 
 OLDEST = 500
 """So many waiting jobs take part in the matching; the published parameter is a share of them."""
@@ -73,7 +73,13 @@ class AlloX(FillingPolicy):
         if not waiting.size:
             return
         kind, depth, _ = least_total(work_s[waiting], machines)
-        shortest = work_s[waiting, kind]
-        for place in np.lexsort((shortest, -depth)).tolist():
-            job, on = int(waiting[place]), kind[place]
+        # Jobs that take equal times may swap their places in line: the earlier starts first.
+        equal = [row.tobytes() for row in work_s[waiting]]
+        matched = list(zip((-depth).tolist(), kind.tolist(), strict=True))
+        lines = earlier_first(equal, matched, lambda place: place)
+        order = sorted(
+            range(len(lines)), key=lambda at: (lines[at][0], work_s[waiting[at], lines[at][1]])
+        )
+        for at in order:
+            job, on = int(waiting[at]), lines[at][1]
             filling.start(job, (k for k in filling.candidates(job) if table.node_class[k] == on))

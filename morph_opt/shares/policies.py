@@ -209,7 +209,26 @@ def _value(problem: ShareProblem, value: Floats, floor: Floats | None, solve: So
     x, y = model.shares(outcome.x)
     if floor is not None:
         x, y = granted(problem, x, y, floor)
+    x = _earlier_first(problem, x, value, np.zeros(problem.jobs) if floor is None else floor)
     return Shares(x, y, outcome.objective, outcome.bound, solves=1)
+
+
+def _earlier_first(problem: ShareProblem, x: Floats, value: Floats, floor: Floats) -> Floats:
+    """Return shares in which the larger of equal jobs' shares go to the jobs listed first.
+
+    A vertex of the polytope serves some of several equal jobs and not the others; which ones is
+    the solver's choice, and a swap keeps value and feasibility. Shares of pairs name their jobs, so
+    that nothing is swapped with them.
+    """
+    if problem.pairs.count or problem.jobs < 2:
+        return x
+    columns = np.column_stack([problem.throughput, problem.gang, value, floor])
+    kind = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+    jobs = np.lexsort((np.arange(problem.jobs), kind))
+    larger = np.lexsort((*-x.T[::-1], -x.sum(axis=1), kind))
+    found = np.empty_like(x)
+    found[jobs] = x[larger]
+    return found
 
 
 def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> Shares:
@@ -262,4 +281,5 @@ def filled(
     if outcome.x is None:
         return shares
     x, y = granted(problem, *model.shares(outcome.x), floor)
+    x = _earlier_first(problem, x, worth, floor)
     return Shares(x, y, shares.objective, shares.bound, shares.dropped, shares.solves + 1)

@@ -68,9 +68,9 @@ def test_what_is_observed() -> None:
         JobState(gang("done"), 100.0, executed_s=100.0),
     )
     turns, _ = Feedback(SPEEDS).observe(state)
-    # 300 of 500 left; 100 where nobody says; a whole job of 40; reported at 100
-    assert turns.feedback_left_s.tolist() == [300.0, 100.0, 40.0, 0.0]
-    assert turns.weight.tolist() == [(600 - 200) / 60 + 1, 11.0, 11.0, 500 / 60 + 1]
+    # by name: reported at 100; 100 where nobody says; a whole job of 40; 300 of 500 left
+    assert turns.feedback_left_s.tolist() == [0.0, 100.0, 40.0, 300.0]
+    assert turns.weight.tolist() == [500 / 60 + 1, 11.0, 11.0, (600 - 200) / 60 + 1]
 
 
 def test_the_cap_hurries_the_shortest_that_fit() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.filling import Filling
+from morph_opt.policies.filling import Filling, earlier_first
 from morph_opt.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
@@ -35,7 +35,7 @@ class Sia(MalleableBaseline):
     belief
         Speeds that the policy goes by.
     limits
-        Of the solver; ties are broken by it.
+        Of the solver.
     """
 
     name = "sia"
@@ -101,9 +101,20 @@ class Sia(MalleableBaseline):
             limits=self._limits,
         )
         self._columns = costs.size
+        # Jobs with nothing and equal costs may swap their columns: the earlier is served first.
+        kinds = [
+            row.tobytes() if now is None else job
+            for job, (row, now) in enumerate(zip(costs, held, strict=True))
+        ]
+        served = list(zip(self._answer.chosen, costs, strict=True))
+        by_arrival = earlier_first(
+            kinds,
+            [(k is None, WAITING if k is None else float(row[k]), k) for k, row in served],
+            lambda choice: choice,
+        )
         return [
             Want(columns[k][2], int(columns[k][0])) if k is not None and jobs[j].usable[k] else None
-            for j, k in enumerate(self._answer.chosen)
+            for j, (_, _, k) in enumerate(by_arrival)
         ]
 
     def _configurations(
