@@ -1,4 +1,4 @@
-"""Recount, from the log, in how many rounds an allocation broke a rule of the strict check."""
+"""Recount, from the log, of the rounds in which an allocation broke a rule of the strict check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from morph_opt.strict.rules import StateFacts, Violation
 def rounds_over_capacity(
     events: Iterable[Event], trace: Trace, cluster: Cluster, truth: SpeedModel
 ) -> int:
-    """Rounds in which what jobs hold by the log breaks a rule of `morph_opt.strict.rules`."""
+    """Count rounds whose holdings in the log break a rule of `morph_opt.strict.rules`."""
     count = CapacityCount(trace, cluster, truth)
     for event in events:
         count.read(event)
@@ -36,7 +36,7 @@ def rounds_over_capacity(
 
 
 class CapacityCount:
-    """`rounds_over_capacity` event by event.
+    """Incremental version of `rounds_over_capacity`, event by event.
 
     Holdings grow only at decisions, so it is enough to look after each of them.
 

@@ -1,4 +1,4 @@
-"""What a replay cost, and which SLOs it kept; defined in ``docs/metrics.md``."""
+"""Cost of a replay and its SLOs; defined in ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HOUR_S = 3600.0
 
 
 class SloState(StrEnum):
-    """What became of a job's deadline."""
+    """Outcome of a job's deadline."""
 
     NONE = "none"
-    """It had none."""
+    """No deadline."""
     MET = "met"
     """Complete at the deadline or before."""
     MISSED = "missed"
@@ -26,7 +26,7 @@ class SloState(StrEnum):
 
 
 def cost_metrics(history: History, cluster: Cluster) -> dict[str, Scalar]:
-    """All figures by the names of `Summary`; None where nothing can be said."""
+    """Return all figures by the names of `Summary`; None if a figure is undefined."""
     records = history.jobs
     total = _bill(records, cluster)
     done = sum(record.finish_s is not None for record in records)
@@ -47,7 +47,7 @@ def cost_metrics(history: History, cluster: Cluster) -> dict[str, Scalar]:
 
 
 def slo_state(record: JobRecord, end_s: float) -> SloState:
-    """What became of the job's deadline by the end of the replay, ``end_s``."""
+    """Return the outcome of the job's deadline by the end of the replay, ``end_s``."""
     deadline_s = record.job.deadline_s
     if deadline_s is None:
         return SloState.NONE
@@ -57,7 +57,7 @@ def slo_state(record: JobRecord, end_s: float) -> SloState:
 
 
 def job_cost_usd(record: JobRecord, cluster: Cluster) -> float | None:
-    """Price of the GPU-hours that a job held, shared ones in full; None without a price."""
+    """Return the price of a job's GPU-hours, shared ones in full; None without a price."""
     total = 0.0
     for segment in record.segments:
         for node, gpus in segment.placement.parts:
@@ -69,7 +69,7 @@ def job_cost_usd(record: JobRecord, cluster: Cluster) -> float | None:
 
 
 def _bill(records: Sequence[JobRecord], cluster: Cluster) -> float | None:
-    """Price of the hours in which GPUs were held; by several jobs at once counts once."""
+    """Return the price of the hours in which GPUs were held; jobs that share a GPU count once."""
     total = 0.0
     for (node, _), stretches in sorted(stretches_by_gpu(records).items()):
         price = cluster.nodes[node].type.gpu_type.price_per_hour

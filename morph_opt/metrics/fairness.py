@@ -18,7 +18,7 @@ from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
 
 WINDOW_S = 3600.0
-"""Length of the windows in which shares over time are compared."""
+"""Length of the windows in which shares are compared, in seconds."""
 
 SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
 """Size classes by requested GPUs: name, from, to."""
@@ -27,7 +27,7 @@ SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
 def fairness_metrics(
     history: History, cluster: Cluster, finish_time: Mapping[str, float]
 ) -> dict[str, Scalar]:
-    """All figures by the names of `Summary`; None where nothing can be said.
+    """Return all figures by the names of `Summary`; None if a figure is undefined.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def finish_time_ratios(
     speeds: SpeedModel,
     first_start_of: Callable[[str], float],
 ) -> dict[str, float]:
-    """Finish-time ratio of every completed job by name (Themis, NSDI'20; Gavel, section 4.2).
+    """Return finish-time ratios of completed jobs by name (Themis; Gavel, section 4.2).
 
     JCT over the time that the job would take alone on 1/n of every GPU type, n being the mean
     number of active jobs during its life (itself included): ``start + iterations / I(n)``,
@@ -92,7 +92,7 @@ def finish_time_ratios(
 
 
 def mean_active(starts: Floats, ends: Floats) -> Floats:
-    """Mean number of lives under way during each life, itself included; at least 1.
+    """Return the mean number of active jobs during each job's life, itself included; at least 1.
 
     Lives that are there at the beginning count in full; from then on those that begin count and
     those that end do not, each for what is left of the life.
@@ -112,7 +112,7 @@ def mean_active(starts: Floats, ends: Floats) -> Floats:
 
 
 def _range_sums(values: Floats, first: Ints, last: Ints) -> Floats:
-    """Sums of ``values[first:last]``, each added up by itself: no digits are lost to the others."""
+    """Return sums of ``values[first:last]``, each added up separately to keep all digits."""
     if not values.size:
         return np.zeros(first.size)
     bounds = np.column_stack([first, last]).ravel()
@@ -121,20 +121,20 @@ def _range_sums(values: Floats, first: Ints, last: Ints) -> Floats:
 
 
 def jain(values: Sequence[float]) -> float | None:
-    """Jain index ``(sum a)^2 / (n sum a^2)``; None without a positive value."""
+    """Return the Jain index ``(sum a)^2 / (n sum a^2)``; None without a positive value."""
     sample = np.asarray(values, dtype=np.float64)
     square = float((sample**2).sum())
     return float(sample.sum()) ** 2 / (sample.size * square) if square > 0 else None
 
 
 def _service(record: JobRecord, horizon_s: float) -> float:
-    """Mean GPUs over the job's life, per unit of weight."""
+    """Return mean GPUs over the job's life, per unit of weight."""
     life = max(record.end_s(horizon_s) - record.job.submission_s, 1e-9)
     return record.gpu_s / (life * record.job.weight)
 
 
 def _window_shares(history: History, cluster: Cluster) -> list[float]:
-    """Per window the smallest received part of the equal share among jobs active all through it.
+    """Return per window the smallest part of an equal share received by a job active throughout.
 
     The equal share of a job is its weight's part of all GPUs, at most what it requested.
     """
@@ -165,7 +165,7 @@ def _window_shares(history: History, cluster: Cluster) -> list[float]:
 
 
 def _held_between(record: JobRecord, begin_s: float, end_s: float) -> float:
-    """GPU-seconds held inside a window."""
+    """Return GPU-seconds held inside a window."""
     return sum(segment.gpu_s_between(begin_s, end_s) for segment in record.segments)
 
 

@@ -1,4 +1,4 @@
-"""From the event log to one record per job and one picture of the nodes.
+"""Records of jobs and nodes, read from the event log.
 
 This is the only reader of the log's order; every metric is a function of what it returns.
 """
@@ -31,7 +31,7 @@ from morph_opt.events.log import (
 
 @dataclass(slots=True)
 class RoundSums:
-    """What the decided rounds come to, so that a long replay keeps none of them.
+    """Sums over the decided rounds, so that a long replay keeps no round.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ class RoundSums:
 
 
 Scalar = str | int | float | bool | None
-"""A figure of a run."""
+"""Figure of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch in which a job holds the same GPUs with the same plan.
+    """Interval in which a job holds the same GPUs with the same plan.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ class Segment:
 
     @property
     def startup_s(self) -> float:
-        """Seconds of these without progress."""
+        """Seconds of start-up, without progress."""
         return min(self.restart_s, self.held_s)
 
     @property
     def iterations(self) -> float:
-        """Iterations done in it, those included that were lost later."""
+        """Iterations done in the segment, including those lost later."""
         if not self.sharing:
             return (self.held_s - self.startup_s) / self.iteration_s
         begin_s = self.start_s + self.startup_s
@@ -118,7 +118,7 @@ class Segment:
         )
 
     def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
-        """From, until, and which jobs were on the same GPUs meanwhile."""
+        """Return intervals with the jobs on the same GPUs."""
         for (from_s, until_s, _, _), partner in zip(
             self.stretches(), (None, *self.partners), strict=True
         ):
@@ -126,14 +126,14 @@ class Segment:
                 yield from_s, until_s, partner
 
     def stretches(self) -> Iterator[tuple[float, float, bool, float]]:
-        """From, until, whether shared, seconds per iteration."""
+        """Return intervals: from, until, whether shared, seconds per iteration."""
         marks = ((self.start_s, False, self.iteration_s), *self.sharing)
         ends = (*(mark[0] for mark in marks[1:]), self.end_s)
         for (from_s, shared, seconds), until_s in zip(marks, ends, strict=True):
             yield from_s, until_s, shared, seconds
 
     def shared_s_between(self, begin_s: float, close_s: float) -> float:
-        """Seconds of a window in which a partner held the same GPUs."""
+        """Return the seconds of a window in which a partner held the same GPUs."""
         return sum(
             max(0.0, min(until_s, close_s) - max(from_s, begin_s))
             for from_s, until_s, shared, _ in self.stretches()
@@ -141,7 +141,7 @@ class Segment:
         )
 
     def gpu_s_between(self, begin_s: float, close_s: float) -> float:
-        """GPU-seconds held in a window, those of a pair by half."""
+        """Return GPU-seconds held in a window; those of a pair count half."""
         held_s = max(0.0, min(self.end_s, close_s) - max(self.start_s, begin_s))
         if not self.sharing:
             return self.gpus * held_s
@@ -149,23 +149,23 @@ class Segment:
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds held, those of a pair by half."""
+        """GPU-seconds held; those of a pair count half."""
         return self.gpu_s_between(self.start_s, self.end_s)
 
     @property
     def shared_gpu_s(self) -> float:
-        """Of these, the half of those of a pair."""
+        """GPU-seconds held in a pair, counted half."""
         return 0.5 * self.gpus * self.shared_s_between(self.start_s, self.end_s)
 
     @property
     def gpus(self) -> int:
-        """GPUs held."""
+        """Number of GPUs held."""
         return self.placement.gpus
 
 
 @dataclass(slots=True)
 class JobRecord:
-    """What happened to one job.
+    """Events and sums of one job.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class JobRecord:
 
     @property
     def starting_s(self) -> float | None:
-        """First instant with GPUs."""
+        """First instant at which the job holds GPUs."""
         if self.before is not None and self.before.first_start_s is not None:
             return self.before.first_start_s
         return self.segments[0].start_s if self.segments else None
@@ -213,25 +213,25 @@ class JobRecord:
         return None if self.finish_s is None else self.finish_s - self.job.submission_s
 
     def end_s(self, horizon_s: float) -> float:
-        """Where its life ends: completed, cancelled, or at the end of the replay."""
+        """Return the end of its life: completed, cancelled, or the end of the replay."""
         if self.finish_s is not None:
             return self.finish_s
         return horizon_s if self.cancelled_s is None else self.cancelled_s
 
     @property
     def held_s(self) -> float:
-        """Seconds with GPUs, those before the replay included."""
+        """Seconds with GPUs, including those before the replay."""
         earlier_s = 0.0 if self.before is None else self.before.executed_s
         return earlier_s + sum(segment.held_s for segment in self.segments)
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds held, start-up included; those of a pair count half for either."""
+        """GPU-seconds held, start-up included; those of a pair count half for either job."""
         return sum(segment.gpu_s for segment in self.segments)
 
     @property
     def shared_gpu_s(self) -> float:
-        """GPU-seconds of these that were held in a pair."""
+        """GPU-seconds held in a pair."""
         return sum(segment.shared_gpu_s for segment in self.segments)
 
     @property
@@ -241,14 +241,14 @@ class JobRecord:
 
     @property
     def restarts(self) -> int:
-        """Starts after the first, those before the replay included."""
+        """Starts after the first, including those before the replay."""
         earlier = 0 if self.before is None else self.before.starts - self.held_at_first
         return max(0, earlier + len(self.segments) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A whole replay as read from its log.
+    """Replay as read from its log.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ class History:
 
 
 def read_history(events: Iterable[Event], trace: Trace) -> History:
-    """Records of all jobs of ``trace``.
+    """Return the records of all jobs of ``trace``.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def read_history(events: Iterable[Event], trace: Trace) -> History:
 
 
 def segments_of(events: Iterable[Event]) -> Iterator[tuple[str, Segment]]:
-    """Segments with the job that held them, in the order in which they ended.
+    """Yield segments with their job, in the order in which they end.
 
     Raises
     ------
@@ -304,7 +304,7 @@ class _OpenSegments:
         self._sharing: dict[str, list[Shared]] = {}
 
     def after(self, event: Event) -> Iterator[tuple[str, Segment]]:
-        """Take in the next event; the segment that it ends, if it ends one."""
+        """Take in the next event and return the segment that it ends, if any."""
         match event:
             case Started():
                 if event.kind is StartKind.CHANGE:
@@ -324,7 +324,7 @@ class _OpenSegments:
                 pass
 
     def all_at(self, end_s: float) -> Iterator[tuple[str, Segment]]:
-        """Segments that the end of the replay cuts off."""
+        """Return the segments that the end of the replay cuts off."""
         for job in list(self._open):
             yield self._ended(job, end_s, "end")
 
@@ -352,7 +352,7 @@ class _OpenSegments:
 
 
 class HistoryReader:
-    """`read_history` event by event, while a replay runs.
+    """Incremental version of `read_history`, while a replay runs.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ class HistoryReader:
                 pass  # node events concern no job by themselves
 
     def history(self) -> History:
-        """What was read.
+        """Return the history read so far.
 
         Raises
         ------

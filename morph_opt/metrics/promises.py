@@ -1,4 +1,4 @@
-"""What became of promises to guaranteed jobs; each figure is defined in ``docs/metrics.md``."""
+"""Promises to guaranteed jobs, kept and broken; each figure is defined in ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from morph_opt.metrics.history import History, JobRecord, Scalar
 from morph_opt.perf.gang import GangSpeeds
 
 ROUNDS = 2
-"""Rounds that a promised end allows for: one until the first boundary, one for its rounding."""
+"""Rounds of tolerance for a promised end: one until the first boundary, one for its rounding."""
 
 
 class PromiseCount:
-    """Rounds in which guaranteed jobs were below the speed of their request, from the log alone.
+    """Count of rounds in which guaranteed jobs were below the speed of their request, from the log.
 
     What a policy says of its own decision is not asked: it may know nothing of promises, and it
     goes by its belief. Start-ups count as speed, as they do in promises.
@@ -47,14 +47,14 @@ class PromiseCount:
         self._stated = False
         self._known = True
         self.now = (0, 0.0)
-        """Of the last decided round: jobs below their promise, and the missing fractions in sum."""
+        """Jobs below their promise in the last decided round, and the sum of missing parts."""
         self.short = 0
         self.shortfall = 0.0
         self._missed = 0
 
     @property
     def missed(self) -> int | None:
-        """Rounds short that the policy found to be possible for all; None if it never looked."""
+        """Broken rounds in which all promises were possible; None if never checked."""
         return self._missed if self._stated or not self.short else None
 
     def read(self, event: Event) -> None:
@@ -76,7 +76,7 @@ class PromiseCount:
                 pass
 
     def _decided(self, event: RoundDecided) -> None:
-        """Add up a round; one without an event is short of what the one before was."""
+        """Add up a round; a round without an event repeats the one before."""
         if not self._known:
             missing = [part for part in self._missing.values() if part > 0.0]
             self.now = len(missing), sum(missing, 0.0)
@@ -91,7 +91,7 @@ class PromiseCount:
 def promise_metrics(
     history: History, requests: GangSpeeds, restart_of: Callable[[str], float]
 ) -> dict[str, Scalar]:
-    """All figures by the names of `Summary`; None where nothing can be said.
+    """Return all figures by the names of `Summary`; None if a figure is undefined.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Metrics of a schedule; each is defined in ``docs/metrics.md``."""
+"""Metrics of a schedule, defined in ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morph_opt.metrics.promises import PromiseCount
 def metrics_of(
     history: History, cluster: Cluster, over_capacity: int, promises: PromiseCount
 ) -> dict[str, int | float | None]:
-    """Figures by the names of `morph_opt.runs.summary.Summary`, from what was read and counted.
+    """Return figures by the names of `morph_opt.runs.summary.Summary`, from history and counts.
 
     Means and quantiles of completion times are over completed jobs and None without any;
     ``makespan_s`` is None while a job is neither complete nor cancelled by its search.
@@ -58,13 +58,13 @@ def metrics_of(
 
 
 def began_s(history: History) -> float:
-    """The first submission; of a replay that takes up a state, the instant of that."""
+    """Return the first submission, or the instant of the state from which the replay starts."""
     first_s = min(record.job.submission_s for record in history.jobs)
     return max(first_s, history.begun.time_s)
 
 
 def queued_s(record: JobRecord) -> float:
-    """Seconds without GPUs between submission and completion of a completed job."""
+    """Return the seconds without GPUs between submission and completion of a completed job."""
     turnaround_s = record.turnaround_s
     if turnaround_s is None:
         raise ValueError(f"job {record.job.name} is not complete")
@@ -72,7 +72,7 @@ def queued_s(record: JobRecord) -> float:
 
 
 def quantile(values: Iterable[float], share: float) -> float | None:
-    """Quantile with linear interpolation between order statistics; None without values."""
+    """Return the quantile with linear interpolation; None without values."""
     sample = np.fromiter(values, dtype=float)
     return float(np.quantile(sample, share)) if sample.size else None
 
@@ -88,7 +88,7 @@ Stretch = tuple[float, float]
 
 
 def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, float]:
-    """Part of each type's GPU-seconds that were held, from its beginning to the end.
+    """Return the held part of each type's GPU-seconds, from first submission to the end.
 
     An instant at which several jobs hold a GPU counts once.
 
@@ -113,7 +113,7 @@ def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, flo
 
 
 def stretches_by_gpu(records: Iterable[JobRecord]) -> dict[Gpu, list[Stretch]]:
-    """From when to when each GPU was held, by (node index, GPU index)."""
+    """Return the intervals in which each GPU was held, by (node index, GPU index)."""
     found: defaultdict[Gpu, list[Stretch]] = defaultdict(list)
     for record in records:
         for segment in record.segments:
@@ -124,7 +124,7 @@ def stretches_by_gpu(records: Iterable[JobRecord]) -> dict[Gpu, list[Stretch]]:
 
 
 def covered_s(stretches: list[Stretch]) -> float:
-    """Length of the union."""
+    """Return the length of the union of intervals."""
     total_s, until_s = 0.0, float("-inf")
     for start_s, end_s in sorted(stretches):
         total_s += max(0.0, end_s - max(start_s, until_s))
@@ -133,12 +133,12 @@ def covered_s(stretches: list[Stretch]) -> float:
 
 
 def shared_s(record: JobRecord) -> float:
-    """Seconds that a job ran next to a partner, start-up included."""
+    """Return the seconds that a job ran next to a partner, start-up included."""
     return sum((s.shared_s_between(s.start_s, s.end_s) for s in record.segments), 0.0)
 
 
 def packing_metrics(history: History) -> dict[str, str | float | int | None]:
-    """Flat values for ``summary.json`` of a run with packing.
+    """Return flat values for ``summary.json`` of a run with packing.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def packing_metrics(history: History) -> dict[str, str | float | int | None]:
 
 
 def service_metrics(history: History) -> dict[str, Scalar]:
-    """Means over the jobs that were served and that reported, and the longest wait of any.
+    """Return means over the jobs that were served and that reported, and the longest wait.
 
     ``feedback_s`` is there only where some job of the trace has a report.
     """
@@ -177,7 +177,7 @@ def service_metrics(history: History) -> dict[str, Scalar]:
 
 
 def reported_s(record: JobRecord) -> float | None:
-    """Instant of a job's first report; None if nobody waits for it, or it was not seen."""
+    """Return the instant of a job's first report; None if it has none or none was seen."""
     wanted = record.job.feedback_iterations
     if wanted is None:
         return None
@@ -190,7 +190,7 @@ def reported_s(record: JobRecord) -> float | None:
 
 
 def _instant_of(segment: Segment, iterations: float) -> float | None:
-    """When the job had done so many in all; None if not in this segment."""
+    """Return when the job reached this number of iterations; None if not in this segment."""
     begin_s, done = segment.start_s + segment.startup_s, segment.iterations_from
     for from_s, until_s, _, seconds in segment.stretches():
         start_s = max(from_s, begin_s)
@@ -202,7 +202,7 @@ def _instant_of(segment: Segment, iterations: float) -> float | None:
 
 
 def longest_wait_s(record: JobRecord, end_s: float) -> float:
-    """Longest time without GPUs between submission and end of a job, or of the replay."""
+    """Return the longest time without GPUs between submission and end of a job."""
     begin_s = 0.0 if record.before is None else record.before.time_s
     free_s, longest = max(record.job.submission_s, begin_s), 0.0
     for segment in record.segments:

@@ -1,1 +1,1 @@
-"""How fast a model trains in a configuration, and whether it fits."""
+"""Training speed of a model in a configuration, and whether it fits in memory."""

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.perf``."""
+"""Command ``python -m morph_opt.perf``."""
 
 import sys
 

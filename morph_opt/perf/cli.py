@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def make_parser() -> LineParser:
-    """The parser of all sub-commands."""
+    """Return the parser of all sub-commands."""
     parser = LineParser(
         prog="python -m morph_opt.perf",
         description="Predict the iteration time of execution plans from a few profiled runs.",
@@ -122,7 +122,7 @@ def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _run, arguments)
 
 
@@ -132,7 +132,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _outline(options: argparse.Namespace) -> ModelEntry:
-    """The named model, with constants if its file has them."""
+    """Return the named model, with constants if its file has them."""
     from morph_opt.perf.analytic.modelfile import outlines_of
     from morph_opt.perf.analytic.zoo import ZOO_FILE, builtin_population, zoo_text
 
@@ -242,7 +242,7 @@ def _predict(options: argparse.Namespace) -> None:
 
 
 def _without_runs(entry: ModelEntry) -> Fit:
-    """What is known of a model by its file alone; says what the stated uncertainty leaves out."""
+    """Return the model by its file alone and print what the stated uncertainty leaves out."""
     import numpy as np
 
     from morph_opt.perf.analytic.prior import prior

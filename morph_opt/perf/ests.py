@@ -1,4 +1,4 @@
-"""EasyScale's steps: a fixed number of workers (ESTs) on any GPUs, several taking turns on one.
+"""EasyScale's steps: a fixed number of workers (ESTs) on any GPUs, several in turns on one.
 
 With ``n_t`` GPUs of type t, on which one worker takes ``tau_t`` seconds per mini-batch, M workers
 take the least S among the multiples ``k tau_t`` with ``sum_t n_t floor(S / tau_t) >= M``. Times are
@@ -20,15 +20,15 @@ from morph_opt.domain.placement import gpus_beside
 from morph_opt.perf.speed import SpeedModel
 
 UNIT_S = Fraction(1, 10**7)
-"""Of whole times."""
+"""Unit of whole times, in seconds."""
 
 
 MOST_VECTORS = 1 << 17
-"""Vectors that are looked at; of larger pools counts further apart, which may miss the best."""
+"""Largest number of vectors tried; larger pools are thinned, which may miss the best."""
 
 
 def _axes(most: Sequence[int]) -> list[Ints]:
-    """Counts of each type that are looked at, 0 and the most among them."""
+    """Return the counts of each type that are tried, including 0 and the most."""
     axes = [np.arange(count + 1, dtype=np.int64) for count in most]
     growth = 1.0
     while np.prod([float(axis.size) for axis in axes]) > MOST_VECTORS:
@@ -38,7 +38,7 @@ def _axes(most: Sequence[int]) -> list[Ints]:
 
 
 def _thinned(most: int, growth: float) -> Ints:
-    """Counts up to the most, each at least one and at least a factor above the one before."""
+    """Return increasing counts up to the most, spaced by at least one and by a factor."""
     found = [0]
     while found[-1] < most:
         found.append(min(most, max(found[-1] + 1, int(found[-1] * growth))))
@@ -47,7 +47,7 @@ def _thinned(most: int, growth: float) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class ElasticModel:
-    """A job's workers and their speed on every type.
+    """Workers of a job and their speed on every GPU type.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class ElasticModel:
 
     @property
     def levels(self) -> Ints:
-        """All times that a step can take, ascending, shape (L,)."""
+        """Possible step times, ascending, shape (L,)."""
         turns = np.arange(1, self.workers + 1, dtype=np.int64)
         return np.unique((turns[:, None] * self.tau[None, :]).ravel())
 
     def steps(self, vectors: Ints) -> Ints:
-        """Time of a step on GPUs by type, shape (V,) of (V, T); 0 where there are none."""
+        """Return the step time on GPUs by type, shape (V,) of (V, T); 0 if there are none."""
         levels = self.levels
         turns = levels[:, None] // self.tau[None, :]
         done = vectors @ turns.T >= self.workers
@@ -75,18 +75,18 @@ class ElasticModel:
         return found
 
     def step_s(self, vector: Sequence[int]) -> float:
-        """Seconds of a step on GPUs by type."""
+        """Return seconds of a step on GPUs by type."""
         step = self.steps(np.asarray([vector], dtype=np.int64))[0]
         return float(int(step) * UNIT_S)
 
     def waste(self, vectors: Ints, steps: Ints) -> Floats:
-        """Share of the GPUs' speed that a step leaves unused, shape (V,)."""
+        """Return the share of the GPUs' speed that a step leaves unused, shape (V,)."""
         speed = vectors @ (1.0 / self.tau.astype(np.float64))
         found: Floats = 1.0 - self.workers / steps.astype(np.float64) / speed
         return found
 
     def vectors(self, pools: Sequence[int]) -> tuple[Ints, Ints]:
-        """GPUs by type within pools that no other vector dominates, and their steps.
+        """Return the undominated GPU vectors within pools, and their step times.
 
         A vector is dominated if one GPU less gives the same step: steps never grow with GPUs.
         """
@@ -105,7 +105,7 @@ class ElasticModel:
         return every[kept], steps[kept]
 
     def _spared(self, vectors: Ints) -> tuple[Ints, Ints]:
-        """The vectors without the GPUs that their steps can do without, each once."""
+        """Return the vectors without GPUs that their steps do not need, each once."""
         steps = self.steps(vectors)
         for kind in range(vectors.shape[1]):
             spare = vectors[:, kind] > 0
@@ -125,12 +125,12 @@ class ElasticSpeeds(Protocol):
     """Speeds of jobs with workers that take turns."""
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
-        """Time of one worker's mini-batch in `UNIT_S`; None where it does not run."""
+        """Return the time of one worker's mini-batch in `UNIT_S`; None if it does not run."""
         ...
 
 
 def elastic_speeds(speeds: SpeedModel) -> ElasticSpeeds | None:
-    """The workers that a speed model knows, or None."""
+    """Return the elastic workers that a speed model knows, or None."""
     known = callable(getattr(speeds, "worker_units", None))
     return cast(ElasticSpeeds, speeds) if known else None
 
@@ -138,7 +138,7 @@ def elastic_speeds(speeds: SpeedModel) -> ElasticSpeeds | None:
 def elastic_model(
     speeds: SpeedModel, model: str, plan: ExecutionPlan, gpu_types: Sequence[str]
 ) -> ElasticModel | None:
-    """Workers of a plan on GPU types, in this order; None where the job runs on one of them not.
+    """Return the workers of a plan on these GPU types; None if one type cannot run them.
 
     A job that must not mix types runs on its own alone.
     """
@@ -154,13 +154,13 @@ def elastic_model(
 def allowed_types(
     speeds: SpeedModel, model: str, plan: ExecutionPlan, cluster: Cluster
 ) -> tuple[str, ...]:
-    """GPU types of a cluster on which workers of a plan may run."""
+    """Return the GPU types of a cluster on which workers of a plan may run."""
     names = [kind.name for kind in cluster.gpu_types]
     return tuple(n for n in names if elastic_model(speeds, model, plan, (n,)) is not None)
 
 
 def worker_times(speeds: SpeedModel, job: Job, cluster: Cluster) -> list[tuple[str, float]]:
-    """GPU types of a cluster on which a job's workers may run, with a mini-batch's seconds."""
+    """Return allowed GPU types of a job's workers with the seconds of a mini-batch."""
     known = elastic_speeds(speeds)
     assert known is not None, "jobs without times of their workers are refused before they run"
     names = allowed_types(speeds, job.model, job.requested_plan, cluster)
@@ -169,18 +169,18 @@ def worker_times(speeds: SpeedModel, job: Job, cluster: Cluster) -> list[tuple[s
 
 
 def worker_slots(job: Job, node_type: NodeType) -> int:
-    """GPUs of an empty node that a job's workers can hold."""
+    """Return the GPUs of an empty node that a job's workers can hold."""
     return gpus_beside(job.side.each, node_type)
 
 
 def worker_room(job: Job, cluster: Cluster, gpu_type: str) -> int:
-    """GPUs of a type that a job's workers can hold on the empty cluster."""
+    """Return the GPUs of a type that a job's workers can hold on the empty cluster."""
     kinds = (kind for kind in cluster.node_types if kind.gpu_type.name == gpu_type)
     return sum(worker_slots(job, kind) * len(cluster.nodes_of(kind)) for kind in kinds)
 
 
 def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
-    """The rule that no number of GPUs of a cluster serves a job's workers, or None."""
+    """Return the rule by which no GPUs of a cluster can serve a job's workers, or None."""
     plan = job.requested_plan
     if elastic_model(speeds, job.model, plan, (plan.gpu_type,)) is None:
         return f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
@@ -195,7 +195,7 @@ def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
 
 
 def held_step_s(speeds: SpeedModel, model: str, held: Assignment, cluster: Cluster) -> float | None:
-    """Seconds of a step on what a job holds; None where its workers must not run."""
+    """Return seconds of a step on what a job holds; None if its workers must not run there."""
     counts: dict[str, int] = {}
     for node, gpus in held.placement.parts:
         kind = cluster.nodes[node].type.gpu_type.name

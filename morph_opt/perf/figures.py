@@ -16,7 +16,7 @@ from morph_opt.perf.fitting.fit import Fit
 
 
 def fit_figure(found: Fit, candidates: Sequence[Pair], file: Path) -> None:
-    """Left: measured against predicted runs. Right: best speed over GPUs for each plan."""
+    """Draw measured against predicted runs, and the best speed over GPUs for each plan."""
     with drawing((9, 4)) as (figure, encoded):
         (left, right) = figure.subplots(1, 2)
         measured = np.array([run.iteration_s for run in found.runs])
@@ -59,7 +59,7 @@ def _plan_name(pair: Pair) -> str:
 
 
 def diagonal(axis: Any, measured: Any) -> None:
-    """The line of equality with a tenth around it, seconds on logarithmic axes."""
+    """Draw the line of equality with a tenth around it on logarithmic axes."""
     ends = np.array([measured.min() / 1.3, measured.max() * 1.3])
     axis.plot(ends, ends, color=INK, linewidth=0.8)
     for factor in (1 / 1.1, 1.1):

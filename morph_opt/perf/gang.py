@@ -1,4 +1,4 @@
-"""The speed of a request: that of its fastest placement on the empty cluster, also by GPU type.
+"""Speed of a request: that of its fastest placement on the empty cluster, also by GPU type.
 
 Promises, values relative to the request, fair shares and what is measured after a run take it from
 here, so that none of them goes by a configuration for which the cluster has no room.
@@ -30,7 +30,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 
 
 class _Offer(NamedTuple):
-    """A configuration with the class of its nodes and the span that it is for."""
+    """Configuration with the class of its nodes and its span."""
 
     row: Configuration
     node_type: NodeType
@@ -38,11 +38,11 @@ class _Offer(NamedTuple):
 
 
 _Request = tuple[str, int, ExecutionPlan, SideDemand]
-"""Model, GPUs, plan, side demand: all that the speed of a request depends on."""
+"""Model, GPUs, plan and side demand, on which the speed of a request depends."""
 
 
 class GangSpeeds:
-    """Speeds of requested gangs on the empty cluster; cached by request as long as it is the same.
+    """Speeds of requested gangs on the empty cluster, cached by request.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ class GangSpeeds:
 
     @classmethod
     def on(cls, cluster: Cluster, speeds: SpeedModel) -> Self:
-        """The speeds on one cluster."""
+        """Return the speeds on one cluster."""
         found = cls(speeds)
         found.use(cluster)
         return found
 
     def use(self, cluster: Cluster) -> None:
-        """Take a cluster; forgets the speeds of another one."""
+        """Set the cluster and forget the speeds of another one."""
         if cluster is self._cluster:
             return
         self._cluster, self._places = cluster, Places(cluster)
@@ -80,7 +80,7 @@ class GangSpeeds:
         )
 
     def iteration_s(self, job: Job) -> float:
-        """Seconds per iteration of the request: of its fastest placement on the empty cluster.
+        """Return seconds per iteration in the fastest placement on the empty cluster.
 
         A placement is as many GPUs as requested in the requested plan, on nodes of one class that
         have the threads, memory and network share, with the row of its own span. Outages and
@@ -96,7 +96,7 @@ class GangSpeeds:
         return self._asked_s[key]
 
     def row(self, job: Job) -> Floats:
-        """Steps per second of the job's gang on each type, shape (T,); 0 where it cannot run.
+        """Return steps per second of the job's gang on each type, shape (T,); 0 if it cannot run.
 
         Of the fastest placement on the empty cluster of the requested plan on that many GPUs, else
         of any plan on that many, else of any configuration.
@@ -143,7 +143,7 @@ class GangSpeeds:
         raise InputError(f"{job.model} runs on no GPU type of the cluster", field=f"job {job.name}")
 
     def _offers_of(self, model: str) -> dict[tuple[int, ExecutionPlan], list[_Offer]]:
-        """All configurations of a model by GPUs and plan, those without a place among them."""
+        """Return all configurations of a model by GPUs and plan, also those without a place."""
         cluster = self._cluster
         assert cluster is not None
         if model not in self._offers:
@@ -158,7 +158,7 @@ class GangSpeeds:
     def _first_s(
         self, offers: Iterable[_Offer], job: Job, *, slowest: bool = False
     ) -> float | None:
-        """Seconds of the fastest of some configurations that has a place, or of the slowest."""
+        """Return seconds of the fastest configuration that has a place, else of the slowest."""
         in_order = sorted(offers, key=lambda offer: offer.row.iteration_s, reverse=slowest)
         for row, node_type, span in in_order:
             if self._places.has(node_type, span, row, job.side):
@@ -166,7 +166,7 @@ class GangSpeeds:
         return None
 
     def _of_workers(self, job: Job, cluster: Cluster) -> Floats:
-        """A job of workers on as many GPUs of each type as it asks for, be there as many or not."""
+        """Return the speed of elastic workers on the requested number of GPUs of each type."""
         speed = np.zeros(len(cluster.gpu_types))
         for kind, gpu_type in enumerate(cluster.gpu_types):
             found = elastic_model(self._belief, job.model, job.requested_plan, (gpu_type.name,))
@@ -175,7 +175,7 @@ class GangSpeeds:
         return speed
 
     def _workers_s(self, job: Job) -> float:
-        """Seconds of a step on the GPUs that a job of workers asks for, or on as many as there are.
+        """Return seconds of a step on the requested GPUs, or on all there are if fewer.
 
         Without a GPU of its own type that of one GPU of the slowest that it may run on.
         """

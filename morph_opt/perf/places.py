@@ -1,4 +1,4 @@
-"""What an empty cluster has room for: whether a configuration has a place on it, span by span.
+"""Places on an empty cluster: whether a configuration fits, span by span.
 
 A place is one node of the class per part, with the parts' GPUs, threads, host memory and network
 share, whose tightest common part of the topology is the configuration's span; a place in several
@@ -17,7 +17,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 
 
 def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHING) -> bool:
-    """Whether an empty node has what the largest part of a configuration needs.
+    """Return whether an empty node has the resources of a configuration's largest part.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHI
 
 
 def spans_of(cluster: Cluster, node_type: NodeType) -> tuple[Span, ...]:
-    """Spans in which placements of one class on several nodes differ, tightest first."""
+    """Return the spans of placements of one class on several nodes, tightest first."""
     nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
     domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
     found = [Span.NVLINK] if len(set(domains)) < len(domains) else []
@@ -41,7 +41,7 @@ def spans_of(cluster: Cluster, node_type: NodeType) -> tuple[Span, ...]:
 def configurations_of(
     speeds: SpeedModel, model: str, cluster: Cluster, node_type: NodeType
 ) -> list[tuple[Span, Configuration]]:
-    """What a model can run on the nodes of a class, once per span that a placement there may have.
+    """Return the configurations of a model on the nodes of a class, once per possible span.
 
     On several nodes a placement has the row of its own span, or does not exist. Whether there is a
     place of that span is another question (`Places`).
@@ -75,7 +75,7 @@ class Places:
     def has(
         self, node_type: NodeType, span: Span, row: Configuration, asked: SideDemand = NOTHING
     ) -> bool:
-        """Whether there is a place of exactly this span for a configuration.
+        """Return whether a configuration has a place of exactly this span.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class Places:
         return span is not Span.POD or self._crosses(node_type, row)
 
     def _most_nodes(self, node_type: NodeType) -> dict[Span, int]:
-        """Nodes of the largest place of each span; 0 where there is none of several nodes."""
+        """Return the nodes of the largest place of each span; 0 if none has several nodes."""
         if node_type not in self._most:
             leaves = self._by_leaf(node_type).values()
             inside = [n for of in leaves for domain, n in of.items() if domain is not None]
@@ -109,7 +109,7 @@ class Places:
         return self._most[node_type]
 
     def _by_leaf(self, node_type: NodeType) -> dict[str, Counter[str | None]]:
-        """Nodes of a class by leaf, and there by NVLink domain."""
+        """Return the nodes of a class by leaf, and there by NVLink domain."""
         if node_type not in self._leaves:
             found: dict[str, Counter[str | None]] = {}
             for index in self._cluster.nodes_of(node_type):
@@ -119,7 +119,7 @@ class Places:
         return self._leaves[node_type]
 
     def _crosses(self, node_type: NodeType, row: Configuration) -> bool:
-        """Whether uplinks carry the parts on nodes of at least two leaves, which has the nodes."""
+        """Return whether uplinks carry the parts over nodes of at least two leaves."""
         share = row.side.rdma_gb_per_s
         if share == 0.0 or not self._cluster.leaves:
             return True
@@ -132,7 +132,7 @@ class Places:
 
 
 def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
-    """Whether parts can be divided among at least two leaves.
+    """Return whether parts can be divided among at least two leaves.
 
     By dynamic programming over the leaves: a state is how many parts of each size are left, and of
     those that can be reached only the ones are kept that leave no more of any size than another.
@@ -168,7 +168,7 @@ def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
 
 
 def _fills(left: tuple[tuple[int, int], ...], nodes: int, gpus: int) -> Iterator[tuple[int, ...]]:
-    """Numbers of parts by size that a leaf can take, of (size, how many are left)."""
+    """Yield the numbers of parts by size that a leaf can take, of (size, number left)."""
     if not left:
         yield ()
         return

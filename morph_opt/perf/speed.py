@@ -1,4 +1,4 @@
-"""The question that every policy and the engine ask: how long does one iteration take?"""
+"""Protocols of speed models: seconds per iteration of a configuration, alone and in pairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from morph_opt.domain import (
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One possible way to run a model: a row of a speed model.
+    """Way to run a model: a row of a speed model.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class SpeedModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Shown in run folders: ``"table"``, ``"model"``."""
+        """Name in run folders: ``"table"``, ``"model"``."""
         ...
 
     def models(self) -> Sequence[str]:
-        """Names of the training models that can be asked for, sorted."""
+        """Return the names of the known training models, sorted."""
         ...
 
     def iteration_s(
@@ -81,7 +81,7 @@ class SpeedModel(Protocol):
         plan: ExecutionPlan,
         span: Span,
     ) -> float | None:
-        """Seconds per iteration, or None if that configuration cannot run.
+        """Return seconds per iteration, or None if that configuration cannot run.
 
         It can run if and only if `configurations` offers it for as many GPUs: what one of the two
         answers and the other does not would be a speed that no placement has.
@@ -91,7 +91,7 @@ class SpeedModel(Protocol):
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
-        """Every configuration that can run on nodes of this type with at most ``max_gpus`` GPUs.
+        """Return every configuration on nodes of this type with at most ``max_gpus`` GPUs.
 
         ``span`` is that of placements on several nodes; one-part shapes always have
         `Span.NODE`. The order is deterministic.
@@ -100,11 +100,11 @@ class SpeedModel(Protocol):
 
 
 class LearningModel(SpeedModel, Protocol):
-    """A belief that takes in what running jobs show, between rounds."""
+    """Belief that learns from running jobs between rounds."""
 
     @property
     def version(self) -> int:
-        """Grows with every observation that changes an answer."""
+        """Number that grows with every observation that changes an answer."""
         ...
 
     def observe(
@@ -116,12 +116,12 @@ class LearningModel(SpeedModel, Protocol):
         span: Span,
         iteration_s: float,
     ) -> bool:
-        """Take in seconds per iteration; returns whether answers have changed."""
+        """Take in seconds per iteration and return whether answers have changed."""
         ...
 
 
 class SpeedsOver(ABC):
-    """Configurations of another speed model, in its order and cached, as this one has them.
+    """Speed model that offers the configurations of another one at its own times, cached.
 
     Parameters
     ----------
@@ -134,13 +134,13 @@ class SpeedsOver(ABC):
         self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
 
     def models(self) -> Sequence[str]:
-        """Names that the base knows, sorted."""
+        """Return the names that the base knows, sorted."""
         return self._base.models()
 
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
-        """Those of the base that this model has, in the base's order."""
+        """Return the base's configurations that this model has, in the base's order."""
         key = (model, node_type, max_gpus, span)
         if key not in self._rows:
             rows = self._base.configurations(model, node_type, max_gpus, span)
@@ -151,11 +151,11 @@ class SpeedsOver(ABC):
     def _own(
         self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
     ) -> Iterable[Configuration]:
-        """The rows with their times here, without those that cannot run."""
+        """Return the rows with this model's times, without those that cannot run."""
 
 
 def span_of(shape: Shape, span: Span) -> Span:
-    """The span of a shape: one node has its own, whatever was asked."""
+    """Return the span of a shape; shapes on one node always have `Span.NODE`."""
     return span if shape.nodes > 1 else Span.NODE
 
 
@@ -174,7 +174,7 @@ class PairSpeeds(Protocol):
         node_type: NodeType,
         shape: Shape,
     ) -> tuple[float, float] | None:
-        """Seconds per iteration of either while both hold the same GPUs.
+        """Return seconds per iteration of each job while both hold the same GPUs.
 
         None where the pair was not measured or does not fit in memory.
         """
@@ -182,14 +182,14 @@ class PairSpeeds(Protocol):
 
 
 def pair_speeds(speeds: SpeedModel) -> PairSpeeds | None:
-    """The pairs that a speed model measures, or None."""
+    """Return the pair speeds of a speed model, or None if it measures none."""
     if getattr(speeds, "measures_pairs", False):
         return cast(PairSpeeds, speeds)
     return None
 
 
 def require_pair_speeds(speeds: SpeedModel) -> PairSpeeds:
-    """The pairs that a speed model measures.
+    """Return the pair speeds of a speed model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.policies``: every policy and objective, and the options of each."""
+"""Command ``python -m morph_opt.policies``: list policies, objectives and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlloX (EuroSys'20): waiting jobs matched to GPU types and places in line, least total completion.
+"""AlloX (EuroSys'20): match waiting jobs to GPU types and queue positions for the least total time.
 
 On machines of several types the sum of completion times of single-machine jobs is least where each
 job takes a type and a place k from the end of a machine's line at a cost of ``k d``, d its seconds
@@ -14,11 +14,11 @@ from formulations.arrays import Floats, Ints
 from morph_opt.policies.filling import Filling, FillingPolicy, earlier_first
 
 OLDEST = 500
-"""So many waiting jobs take part in the matching; the published parameter is a share of them."""
+"""Largest number of waiting jobs in the matching; the published parameter is a share of them."""
 
 
 def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
-    """Lines with the least sum of completion times.
+    """Return the assignment with the least sum of completion times.
 
     Machines of a type are alike, so places of a type are counted over all of them: of n machines
     the first n places are last in line, the next n last but one.
@@ -49,7 +49,7 @@ def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
 
 
 class AlloX(FillingPolicy):
-    """Requested gangs, never preempted; waiting jobs are matched to what is free.
+    """AlloX on requested gangs, never preempted: waiting jobs are matched to free GPUs.
 
     A gang of g GPUs counts as g times its seconds on one. Per type the jobs first in line start;
     where a gang does not fit, the next in line may.
@@ -58,7 +58,7 @@ class AlloX(FillingPolicy):
     name = "allox"
 
     def fill(self, filling: Filling) -> None:
-        """Running jobs stay; then the lines of the free GPUs."""
+        """Keep running jobs, then start the heads of the queues of the free GPUs."""
         problem = filling.problem
         jobs, table, nodes = problem.jobs, problem.candidates, problem.nodes
         for job in filling.running:

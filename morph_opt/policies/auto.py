@@ -1,4 +1,4 @@
-"""The objective ``auto``: what is taken where the user names none, and why."""
+"""Objective ``auto``: the default, and which objective it stands for."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _WORKERS = {PlanFamily.EST}
 
 
 class OnGuesses(Objective[bool]):
-    """`Jct` in rounds whose jobs are all of workers that take turns, else `Lookahead`."""
+    """`Jct` in rounds of elastic workers alone, else `Lookahead`; used if sizes are estimated."""
 
     name = AUTO
     remembers = False
     _of_workers, _of_others = Jct(), Lookahead()
 
     def observe(self, state: RoundState) -> bool:
-        """Whether all jobs are of workers."""
+        """Return whether all jobs have elastic workers."""
         return _families(known.job for known in state.jobs) == _WORKERS
 
     def levels(self, problem: RoundProblem, data: bool) -> tuple[Level, ...]:
-        """Completions per second of workers; seconds saved of others."""
+        """Return completions per second for elastic workers, else seconds saved."""
         return (self._of_workers if data else self._of_others).goals(problem)
 
 
 def objective_for(options: DecisionOptions) -> SavedTime | OnGuesses:
-    """`SavedTime` where policies know what jobs have left, if only about; else `OnGuesses`.
+    """Return `SavedTime` if the work left is known, at least roughly, else `OnGuesses`.
 
     Dividing by the time for which GPUs are held pays where that is known; on guesses it does not.
     """
@@ -49,14 +49,14 @@ def _families(jobs: Iterable[Job]) -> set[PlanFamily]:
 
 
 def promises_for(options: DecisionOptions) -> Promises:
-    """As the options say; where they say nothing by weight under ``auto``, else by rank."""
+    """Return ``options.promises``; by default weighted under ``auto``, else ranked."""
     if options.promises is not None:
         return Promises.parse(options.promises)
     return Promises(FACTOR) if options.objective == AUTO else Promises()
 
 
 def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:
-    """What ``auto`` takes for jobs like these, and why, in a line; None under other objectives."""
+    """Return in one line what ``auto`` takes for these jobs and why; None for other objectives."""
     if policy != "milp" or options.objective != AUTO:
         return None
     durations = Durations.parse(options.durations)
@@ -77,7 +77,7 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
 
 
 def _on_guesses(jobs: Iterable[Job]) -> str:
-    """What `OnGuesses` takes in rounds of some of these jobs; of none, in any."""
+    """Return what `OnGuesses` takes in rounds with some of these jobs, in words."""
     families = _families(jobs)
     if families == _WORKERS:
         return "auto: jct on guesses, because durations of workers are unknown"

@@ -1,4 +1,4 @@
-"""What a policy is: a function from the round's snapshot to an allocation."""
+"""Policy: function from the snapshot of a round to an allocation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from morph_opt.domain.missing import MissingEqual
 from morph_opt.extend import import_path, require_kind
 
 SOLVING = ("residual", "exact")
-"""Steps of a round that ask a solver for the decision; see `RoundReport.step`."""
+"""Steps of a round that call a solver for the decision; see `RoundReport.step`."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RoundReport(MissingEqual):
-    """How a policy came to its allocation; one row of ``rounds.csv``.
+    """How a policy found its allocation; one row of ``rounds.csv``.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class RoundReport(MissingEqual):
     check_ms: float = 0.0
 
     def untimed(self) -> RoundReport:
-        """The report of a round that the policy was not asked about."""
+        """Return the report of a round for which the policy was not called."""
         return replace(
             self, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
         )
@@ -90,7 +90,7 @@ class RoundReport(MissingEqual):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An allocation with the report of how it was found.
+    """Allocation with the report of how it was found.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Decision:
 
 
 class Policy(ABC):
-    """Decides a round.
+    """Scheduling policy: decides one round after the other.
 
     It never calls the engine and never mutates the state. A decision is a function of the states so
     far, and of nothing else (no clock, no random numbers without a seed), so that a resumed replay
@@ -125,11 +125,11 @@ class Policy(ABC):
     """
 
     name: str
-    """Shown in run folders and tables."""
+    """Name in run folders and tables."""
 
     @property
     def remembers(self) -> bool:
-        """Whether a decision depends on earlier rounds: the policy must then see every round.
+        """Whether decisions depend on earlier rounds, so that the policy must see all of them.
 
         True where `observe` is overridden; a policy that hands on what another one decides, or that
         overrides `observe` and only sometimes remembers, says it itself.
@@ -138,15 +138,15 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, state: RoundState) -> Decision:
-        """Allocation for the round that begins at ``state.time_s``."""
+        """Return the allocation for the round that begins at ``state.time_s``."""
 
     def observe(self, state: RoundState) -> None:
-        """See a round that is decided elsewhere, as in the part of a replay that is resumed."""
+        """See a round that is decided elsewhere, for example while a replay is resumed."""
         del state  # what is not overridden keeps nothing
 
 
 def decision_of(policy: Policy, state: RoundState) -> Decision:
-    """What a policy decides; it may be a user's own, so its answer is looked at.
+    """Return the decision of a policy, which may be a user's own, after a check of its type.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def decision_of(policy: Policy, state: RoundState) -> Decision:
 
 
 def shortfall_of(problem: RoundProblem, selection: Selection) -> tuple[int, float]:
-    """Guaranteed jobs below their promised speed, and the sum of the missing fractions."""
+    """Return guaranteed jobs below their promised speed, and the sum of the missing fractions."""
     promised = np.flatnonzero(problem.jobs.guaranteed)
     if not promised.size:
         return 0, 0.0

@@ -1,4 +1,4 @@
-"""What policies know of the work that jobs have left: guesses, or estimates that are wrong.
+"""Estimates of the work that jobs have left, in place of the true values.
 
 Page: ``docs/formulations/unknown-durations.md``.
 """
@@ -20,12 +20,12 @@ from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.sizes import Seen, SizeModel
 
 SIGMAS = Range(0.0, 5.0, above=True)
-"""Of the logarithm of an estimate over the truth."""
+"""Range of the standard deviation of log(estimate / truth)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """What policies know of the work that jobs have left.
+    """Knowledge of policies about the work that jobs have left.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Durations:
 
     @classmethod
     def parse(cls, text: str) -> Durations:
-        """From ``true``, ``blind`` or ``noisy:0.7``.
+        """Parse ``true``, ``blind`` or ``noisy:0.7``.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Durations:
 
 
 class Noise:
-    """Estimates of the work left that are wrong by a constant lognormal factor for each job.
+    """Estimates of the work left with a constant lognormal error factor per job.
 
     Parameters
     ----------
@@ -77,22 +77,22 @@ class Noise:
         self._sigma, self._seed = sigma, seed
 
     def factor(self, name: str) -> float:
-        """Estimate over truth of a job."""
+        """Return estimate / truth of a job."""
         drawn = hashlib.sha256(f"{self._seed}/{name}".encode()).digest()
         uniform = (int.from_bytes(drawn[:6], "big") + 0.5) / 2.0**48
         return float(np.exp(self._sigma * NormalDist().inv_cdf(uniform)))
 
     def observe(self, state: RoundState) -> None:
-        """Nothing is learnt."""
+        """Learn nothing."""
 
     def masked(self, state: RoundState) -> RoundState:
-        """The state with the work left of every job times its factor."""
+        """Return the state with the work left of every job times its factor."""
         jobs = (_with_left(j, j.iterations_left * self.factor(j.job.name)) for j in state.jobs)
         return replace(state, jobs=tuple(jobs))
 
 
 class Learnt:
-    """What is learnt of sizes, in GPU-seconds at a model's most GPU-efficient configuration.
+    """Sizes learnt from completed jobs, in GPU-seconds at a model's most efficient configuration.
 
     A job's iterations are looked at when it has completed, not before; that it has not is known,
     and so is what its user asked for.
@@ -111,7 +111,7 @@ class Learnt:
         self._active: dict[str, Job] = {}
 
     def observe(self, state: RoundState) -> None:
-        """A job that was there and is not any more has completed; the same round twice is once."""
+        """Count jobs gone since the last round as completed; repeated rounds count once."""
         now = {known.job.name: known.job for known in state.jobs}
         for name, job in self._active.items():
             if name not in now:
@@ -120,7 +120,7 @@ class Learnt:
         self._active = now
 
     def masked(self, state: RoundState) -> RoundState:
-        """The state with the iterations of every job as they are thought to be."""
+        """Return the state with estimated iterations of every job."""
         if not state.jobs:
             return state
         pairs = [self._efficient(known.job, state) for known in state.jobs]
@@ -134,7 +134,7 @@ class Learnt:
         return replace(state, jobs=jobs)
 
     def _seen(self, done: Floats, asked: Floats) -> Seen:
-        """Complete jobs in the order of their names, so that sums do not depend on history."""
+        """Return completed jobs ordered by name, so that sums do not depend on history."""
         sizes = np.array([self._sizes[name] for name in sorted(self._sizes)]).reshape(-1, 2)
         return Seen(
             np.append(sizes[:, 0], done),
@@ -143,7 +143,7 @@ class Learnt:
         )
 
     def _efficient(self, job: Job, state: RoundState) -> tuple[float, float]:
-        """Least GPU-seconds per iteration, and the GPUs for it; 1 for a job that fits nowhere."""
+        """Return the least GPU-seconds per iteration and its GPUs; 1 if the job fits nowhere."""
         mine = self._builder.all_of(job, state.cluster)
         if not mine.gpus.size:
             return 1.0, 1.0
@@ -157,7 +157,7 @@ def _with_left(known: JobState, left: float) -> JobState:
 
 
 class EstimatingPolicy(Policy):
-    """A policy that is shown estimates in place of the iterations that jobs have.
+    """Policy that sees estimates instead of the true iterations of jobs.
 
     What it remembers is a function of the states that it was shown.
 
@@ -176,7 +176,7 @@ class EstimatingPolicy(Policy):
 
     @property
     def remembers(self) -> bool:
-        """Whether a decision depends on more than the state."""
+        """Whether decisions depend on more than the state."""
         return self._estimates.remembers or self._policy.remembers
 
     def observe(self, state: RoundState) -> None:

@@ -1,4 +1,4 @@
-"""The frame of policies that fill a round's nodes job by job, and of a policy of one's own.
+"""Base of policies that fill the nodes of a round job by job, also for a policy of one's own.
 
 A subclass of `FillingPolicy` says in which order jobs come; free GPUs, threads, memory and uplinks
 are counted here, and the same check as for the MILP looks at the result. ``docs/how-to/policy.md``
@@ -53,7 +53,7 @@ def earlier_first(
 
 
 class Filling:
-    """Free capacity of a round while jobs are placed, one by one; jobs are numbers 0 to J - 1.
+    """Free capacity of a round while jobs are placed one by one; jobs are numbered from 0.
 
     Attributes
     ----------
@@ -97,14 +97,14 @@ class Filling:
         return np.flatnonzero(~self.problem.jobs.running).tolist()
 
     def candidates(self, job: int) -> range:
-        """Ways to start a job, by their rows in the candidates of the tables.
+        """Return the ways to start a job, as rows in the candidates of the tables.
 
         Of a policy that offers requests only, the shapes of the request, the fastest first.
         """
         return range(int(self.view.offset[job]), int(self.view.offset[job + 1]))
 
     def keep(self, job: int) -> bool:
-        """Let a running job stay where it is; False if what it holds is not free any more."""
+        """Keep a running job in place; return False if its resources are not free any more."""
         room, demand = self.room, self.problem.holds.demand
         rows = range(self._first[job], self._first[job + 1])
         carried: dict[int, float] = {}
@@ -130,7 +130,7 @@ class Filling:
         return True
 
     def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
-        """Start a job in the first of these candidates that fits, of all of its own if None."""
+        """Start a job in the first of these candidates that fits; None for all of its own."""
         gpus = self.problem.candidates.gpus
         # Most of a long queue ends here: it asks for more than all nodes together have free.
         free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5
@@ -147,12 +147,12 @@ class Filling:
         return False
 
     def selection(self) -> Selection:
-        """What has been placed so far."""
+        """Return the placements so far."""
         return Selection(self.choice, tuple(self.spots))
 
 
 class FillingPolicy(Policy):
-    """Places jobs one by one, in an order that a subclass decides (`fill`).
+    """Policy that places jobs one by one in the order of its method `fill`.
 
     Parameters
     ----------
@@ -163,13 +163,13 @@ class FillingPolicy(Policy):
     """
 
     requests_only = True
-    """Whether jobs are offered the GPUs and the plan of their request and nothing else."""
+    """Whether jobs are offered only the GPUs and the plan of their request."""
 
     stays_put = False
-    """Whether jobs that all run stay where they are, as long as nothing happens."""
+    """Whether jobs that all run stay in place until something happens."""
 
     timeless = False
-    """Whether decisions do not depend on the clock, nor on what time changes of a job."""
+    """Whether decisions depend neither on the clock nor on the progress of jobs."""
 
     def __init__(self, belief: SpeedModel, options: object = None) -> None:
         del options
@@ -177,7 +177,7 @@ class FillingPolicy(Policy):
 
     @abstractmethod
     def fill(self, filling: Filling) -> None:
-        """Keep and start jobs; those that are neither kept nor started wait."""
+        """Keep and start jobs; those neither kept nor started wait."""
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
@@ -200,7 +200,7 @@ class FillingPolicy(Policy):
         return Decision(allocation, report, steady=self._is_steady(view.problem, selection))
 
     def _is_steady(self, problem: RoundProblem, selection: Selection) -> bool:
-        """See `Decision`: all jobs run on, or none that waits can start, whatever the time is."""
+        """Return `Decision.steady`: all jobs stay, or no waiting job can start later."""
         running = problem.jobs.running
         if problem.shared.count or (selection.choice != problem.options.stay)[running].any():
             return False

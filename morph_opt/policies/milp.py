@@ -1,4 +1,4 @@
-"""The MILP policy: build, solve, decode, check; one proven answer per round."""
+"""Policy ``milp``: build, solve, decode, check; one proven answer per round."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from morph_opt.strict.check import BeliefChecks, PlacementCheck
 from morph_opt.strict.rules import AllocationError, StateFacts
 
 CLAIM_TOLERANCE = 1e-6
-"""Largest relative difference between a solver's objective and the one recomputed."""
+"""Largest relative difference between a solver's objective and the recomputed one."""
 
 
 class ClaimError(BrokenWordError):
-    """The solver's objective differs from the one recomputed from the decision."""
+    """Error: the solver's objective differs from the one recomputed from the decision."""
 
 
 class InfeasibleRoundError(InputError):
-    """The operator's rules leave no decision at all, not even an idle cluster.
+    """Error: the operator's rules leave no decision, not even an idle cluster.
 
     ``morph_opt.explanation`` finds a smallest set of rules in conflict.
 
@@ -59,7 +59,7 @@ class InfeasibleRoundError(InputError):
 
 
 class MilpPolicy(Policy):
-    """One MILP per round under an objective, guarantees first.
+    """Policy of one MILP per round under an objective, guarantees first.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ class MilpPolicy(Policy):
         rules: OperatorRules | None = None,
         packing: PairSpeeds | None = None,
     ) -> MilpPolicy:
-        """The policy with exact MIPs; see `RoundPoser` and `ExactMip`."""
+        """Return the policy with exact MIPs; see `RoundPoser` and `ExactMip`."""
         poser = RoundPoser(belief, objective, rules, packing)
         return cls(poser, ExactMip(solver, formulation), limits)
 
     @property
     def remembers(self) -> bool:
-        """Whether the objective has a memory of earlier rounds."""
+        """Whether the objective depends on earlier rounds."""
         return self._poser.objective.remembers
 
     def observe(self, state: RoundState) -> None:
-        """Show a snapshot to objectives that remember; a resumed replay repeats its rounds so."""
+        """Show a snapshot to objectives that remember, as while a replay is resumed."""
         self._poser.objective.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
@@ -149,7 +149,7 @@ class MilpPolicy(Policy):
         return Decision(allocation, report, evidence, steady=settled is not None)
 
     def _require_possible(self, state: RoundState, allocation: Allocation) -> None:
-        """Refuse a decision that no tables are needed to see is impossible."""
+        """Refuse a decision that is impossible by the rules alone, before tables are built."""
         if self._strict is None or self._strict.cluster is not state.cluster:
             self._strict = self._checks.on(state.cluster)
         broken = self._strict.check(allocation.assignments, StateFacts.of(state))
@@ -159,7 +159,7 @@ class MilpPolicy(Policy):
     def _report(
         self, posed: PosedRound, solved: Solved, selection: Selection, value: float, laps: Laps
     ) -> RoundReport:
-        """How the round was answered; its bound is stated however it ended.
+        """Return the report of a round, with its bound however it ended.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class MilpPolicy(Policy):
 
 
 def _gap_of_gain(problem: RoundProblem, worth: Level, value: float, bound: float) -> float:
-    """Share that may be missing of what deciding can gain over leaving everything as it is."""
+    """Return the possible loss relative to the largest gain over leaving everything in place."""
     possible = bound - float(worth.value[problem.options.stays].sum())
     missing = max(0.0, bound - value)
     return 0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing)

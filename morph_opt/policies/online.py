@@ -1,4 +1,4 @@
-"""A policy whose belief about speed learns from the jobs that it sees running."""
+"""Policy whose belief about speeds learns from the jobs that it sees running."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morph_opt.policies.base import Decision, Policy
 
 
 class OnlinePolicy(Policy):
-    """Feeds observed iteration times to a belief, then lets a policy decide with it.
+    """Policy that feeds observed iteration times to a belief before it decides.
 
     What a job's training log would show is taken from the truth: the iteration time of every job
     that has run past its start-up, in the round after it ran. Jobs on nodes of several types are
@@ -62,7 +62,7 @@ class OnlinePolicy(Policy):
             )
 
     def observe(self, state: RoundState) -> None:
-        """Take in what the running jobs show; of a round that is decided elsewhere, too."""
+        """Learn from the running jobs, also in a round that is decided elsewhere."""
         by_name = {job.job.name: job for job in state.jobs}
         for job in state.jobs:
             if job.running is None or not _has_run(job, state):
@@ -107,6 +107,6 @@ class OnlinePolicy(Policy):
 
 
 def _has_run(job: JobState, state: RoundState) -> bool:
-    """Whether a job that holds GPUs has made iterations since it came to them."""
+    """Return whether a job has made iterations on the GPUs that it holds."""
     since = job.last_start_s
     return since is not None and state.time_s > since + job.restart_s

@@ -1,4 +1,4 @@
-"""Which policy decides, and the options of policies and objectives, each once."""
+"""Options of policies and objectives, each defined once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from morph_opt.decision.rules.model import OperatorRules
 
 WEIGHTS = Range(1e-6, 1e6)
-"""Of tenants; their quotients stay far from the tolerances of solvers."""
+"""Range of weights of tenants; their quotients stay far from the tolerances of solvers."""
 _MILP = ("milp",)
-"""Mark of what the policy ``milp`` knows under every objective."""
+"""Mark of options that the policy ``milp`` knows under every objective."""
 
 
 def _promises(text: str) -> object:
@@ -152,7 +152,7 @@ def _no_rules() -> OperatorRules:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(DecisionOptions):
-    """Options of a policy, next to speeds, and the operator's rules.
+    """Options of a policy with the operator's rules.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class PolicyOptions(DecisionOptions):
     rules: OperatorRules = field(default_factory=_no_rules)
 
     def changed(self) -> tuple[str, ...]:
-        """Names of the options that are not as by default."""
+        """Return the names of the options that differ from their defaults."""
         ruled = ("rules",) if self.rules != _no_rules() else ()
         return (*(name for name in changed(self) if name in OPTIONS), *ruled)
 
@@ -171,7 +171,7 @@ class PolicyOptions(DecisionOptions):
 @documented
 @dataclass(frozen=True, slots=True)
 class Scheduler(DecisionOptions):
-    """Who decides, and what it believes.
+    """Choice of policy, objective and belief, with their options.
 
     ``rules_sha256`` is the digest of the file of rules, so that a resumed run cannot get another,
     and ``chosen`` what the objective ``auto`` took for the jobs of the run, and why. Names of
@@ -202,13 +202,13 @@ class Scheduler(DecisionOptions):
 
     @property
     def learns(self) -> str:
-        """The option by which the belief changes as jobs run; empty if it does not."""
+        """Option by which the belief changes as jobs run; "" if it does not."""
         if self.online_fit:
             return "--online-fit"
         return "--belief measured" if self.belief.partition(":")[0] == "measured" else ""
 
     def options(self, rules: OperatorRules) -> PolicyOptions:
-        """What a policy is made from, with the rules as read."""
+        """Return the options from which a policy is made, with the rules as read."""
         values = {name: getattr(self, name) for name in asked(DecisionOptions)}
         return PolicyOptions(**values, rules=rules)
 
@@ -218,7 +218,7 @@ OPTIONS: dict[str, Setting] = {
     for name, known in asked(Scheduler).items()
     if name in (asked(DecisionOptions).keys() - {"seed"}) | {"rules"}
 }
-"""Every option that some policies know and the others refuse."""
+"""Options that some policies know and the others refuse, by name."""
 
 MILP_OPTIONS = tuple(name for name, known in OPTIONS.items() if "milp" in known.about.marks)
 """Options of the policy ``milp`` under every objective."""

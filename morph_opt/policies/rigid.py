@@ -1,4 +1,4 @@
-"""Baselines in the same engine: rigid gangs at the user's request, and an equal split.
+"""Baselines of rigid gangs at the user's request, and an equal split.
 
 A rigid job runs in its requested plan on its requested number of GPUs, in the tightest shape
 that its nodes' free GPUs allow, and is never moved once it runs, unless its policy preempts.
@@ -33,7 +33,7 @@ class Fifo(FillingPolicy):
         self.name = "fifo:skip" if skip_blocked else "fifo"
 
     def fill(self, filling: Filling) -> None:
-        """Running jobs stay; then the queue in order of submission."""
+        """Keep running jobs, then start the queue in order of submission."""
         for job in filling.running:
             filling.keep(job)
         for job in filling.waiting:
@@ -52,7 +52,7 @@ class Srtf(FillingPolicy):
     stays_put = True
 
     def fill(self, filling: Filling) -> None:
-        """All GPUs are assigned anew in order of remaining GPU-time; jobs that can, stay put."""
+        """Assign all GPUs anew by remaining GPU-time; running jobs stay in place if they can."""
         jobs, table = filling.problem.jobs, filling.problem.candidates
 
         def remaining(job: int) -> tuple[float, int]:
@@ -71,7 +71,7 @@ class Srtf(FillingPolicy):
 
 
 class EqualSplit(FillingPolicy):
-    """Every active job gets the same number of GPUs, as far as its configurations allow.
+    """Equal number of GPUs for every active job, as far as its configurations allow.
 
     The share is the number of open GPUs divided by the number of active jobs, at least 1. A job
     whose smallest configuration is larger may have that. A running job that holds between half
@@ -85,7 +85,7 @@ class EqualSplit(FillingPolicy):
     timeless = True
 
     def fill(self, filling: Filling) -> None:
-        """Stays within the limit first, then all other jobs in order of submission."""
+        """Keep jobs within the limit, then place all others in order of submission."""
         problem = filling.problem
         jobs, table, nodes = problem.jobs, problem.candidates, problem.nodes
         total = float(nodes.capacity[nodes.node_class, 0][nodes.open].sum())

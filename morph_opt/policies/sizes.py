@@ -1,4 +1,4 @@
-"""What jobs of unknown size have left: a regression of sizes on requests, of censored data.
+"""Estimates of unknown job sizes: a regression on requests from censored data.
 
 Page: ``docs/formulations/unknown-durations.md``.
 """
@@ -31,25 +31,25 @@ _TINY = 1e-300
 
 
 class Shape(ABC):
-    """Law of the standardised log size z, of mean 0 and variance 1."""
+    """Distribution of the standardised log size z, of mean 0 and variance 1."""
 
     name: str
 
     @abstractmethod
     def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """Logarithm of the density at z with its first and second derivative, each shape (n,)."""
+        """Return the log density at z with its first and second derivative, each of shape (n,)."""
 
     @abstractmethod
     def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
-        """Logarithm of the chance to be above z with its first and second derivative, (n,)."""
+        """Return the log probability to exceed z with its two derivatives, shape (n,)."""
 
     @abstractmethod
     def above(self, chance: Floats) -> Floats:
-        """The z that is exceeded with this chance in (0, 1), of any shape."""
+        """Return the z that is exceeded with a probability in (0, 1), of any shape."""
 
 
 class Weibull(Shape):
-    """Smallest extreme value: sizes are Weibull, exponential at a spread of pi / sqrt(6)."""
+    """Distribution of the smallest extreme value: sizes are Weibull."""
 
     name = "weibull"
 
@@ -75,7 +75,7 @@ class Weibull(Shape):
 
 
 class LogNormal(Shape):
-    """Normal: sizes are lognormal."""
+    """Normal distribution: sizes are lognormal."""
 
     name = "lognormal"
 
@@ -99,13 +99,12 @@ class LogNormal(Shape):
 
 
 SHAPES = (Weibull(), LogNormal())
-"""What sizes may be like; the first where both are as likely: before anything is known, the chance
-to complete is the same at every age, and no job is stopped for having run."""
+"""Possible distributions of sizes; the first is taken if both are equally likely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of the sizes of jobs.
+    """Observed and censored sizes of jobs.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ class SizeModel:
 
     @classmethod
     def fitted(cls, seen: Seen) -> SizeModel:
-        """The model of largest posterior density, of the likelier shape.
+        """Return the model of largest posterior density, of the likelier shape.
 
         A censored accelerated-failure-time regression with normal priors on mean, slope and
         log spread, maximised by damped Newton steps (Kalbfleisch and Prentice 2002, chapter 3).
@@ -160,7 +159,7 @@ class SizeModel:
         return cls(float(mean), float(slope), float(np.exp(log_spread)), centre, SHAPES[best])
 
     def remaining(self, log_gpus: Floats, attained: Floats, start: Floats) -> Floats:
-        """Work left of jobs larger than this, as the reciprocal of the Gittins index, shape (J,).
+        """Return the work left of jobs larger than this: the reciprocal Gittins index, shape (J,).
 
         The least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work to be
         spent per completion if every run interval has to begin with a start of s, but for the
@@ -193,7 +192,7 @@ class SizeModel:
 def _maximised(
     shape: Shape, x: Floats, y: Floats, x_least: Floats, y_least: Floats
 ) -> tuple[float, Floats]:
-    """Largest log posterior and its mean, slope and log spread.
+    """Return the largest log posterior with its mean, slope and log spread.
 
     Parameters
     ----------
@@ -207,7 +206,7 @@ def _maximised(
     groups = ((x, y, shape.density, 1.0), (x_least, y_least, shape.survival, 0.0))
 
     def at(point: Floats) -> tuple[float, Floats, Floats]:
-        """Log posterior with gradient, shape (3,), and Hessian, shape (3, 3)."""
+        """Return the log posterior with gradient, shape (3,), and Hessian, shape (3, 3)."""
         away = point - prior
         value = float(-0.5 * precision @ away**2)
         slope, curve = -precision * away, -np.diag(precision)
@@ -249,7 +248,7 @@ def _maximised(
 
 
 def _ascent(curve: Floats, slope: Floats, damping: float) -> Floats:
-    """A damped Newton step that goes uphill, at most 2 in each number."""
+    """Return a damped Newton step uphill, at most 2 in each coordinate."""
     values, vectors = np.linalg.eigh(curve)
     along = vectors.T @ slope / np.maximum(np.abs(values) * (1.0 + damping), _TINY)
     step: Floats = vectors @ along

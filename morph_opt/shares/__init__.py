@@ -1,1 +1,1 @@
-"""Target shares: policies as linear programs on arrays, before anybody is placed anywhere."""
+"""Target shares: policies as linear programs on arrays, before any placement."""

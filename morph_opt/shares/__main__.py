@@ -1,4 +1,4 @@
-"""Target shares of a policy for an instance from a file, with their proof.
+"""Command: target shares of a policy for instances from a file, with their proof.
 
     python -m morph_opt.shares INSTANCE.json --policy fairness
 
@@ -20,7 +20,7 @@ from morph_opt.domain import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; exit 2 with one line on bad input."""
+    """Run the command; exit with 2 and one line on bad input."""
     return run_command(make_parser(), _run, arguments)
 
 
@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser of the command."""
     from morph_opt.shares.request import SHARE_POLICIES
 
     parser = LineParser(

@@ -1,4 +1,4 @@
-"""The answer for one instance of a file: shares, their value and its proof, ready for JSON."""
+"""Answer for one instance of a file: shares, value and proof, ready for JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from morph_opt.shares.share_file import ShareInstance
 
 
 def solve_instance(instance: ShareInstance, policy: str) -> dict[str, Any]:
-    """The answer for one instance, ready for JSON.
+    """Return the answer for one instance, ready for JSON.
 
     Raises
     ------

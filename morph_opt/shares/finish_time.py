@@ -1,4 +1,4 @@
-"""The least largest finish-time ratio: by tangents, and by bisection where digits run out.
+"""Smallest largest finish-time ratio: by tangents, and by bisection at the limit of precision.
 
 With ``q = 1 / ratio`` the demand of job j is ``r_j / (D_j / q - t_j)``: its remaining steps over
 the time that is left to it. A job that has waited long against what it still has to do makes that a
@@ -24,7 +24,7 @@ HALVINGS = 120
 
 
 class FinishTimes:
-    """One search: the best shares so far, the ``1 / ratio`` they reach, and the bound on it."""
+    """Search state: the best shares, their ``1 / ratio``, and the bound on it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class FinishTimes:
         self.solves = 0
 
     def left_s(self, ratio: float) -> Floats:
-        """Seconds that a ratio leaves each job from now, never less than it needs alone."""
+        """Return the seconds that a ratio leaves each job, at least those it needs alone."""
         slack = np.maximum(self._least * self.fair_s - self.since_s, self._alone_s)
         return np.asarray((ratio - self._least) * self.fair_s + slack)
 
@@ -61,7 +61,7 @@ class FinishTimes:
             self.reached, self.shares = reached, (x, y)
 
     def _follow_tangents(self) -> None:
-        """Newton's method on the convex demands, from above."""
+        """Run Newton's method on the convex demands, from above."""
         q, prices, top = 0.0, None, self.bound
         for _ in range(TURNS):
             room = self.fair_s - q * self.since_s

@@ -1,4 +1,4 @@
-"""Solves the max-min kernel fast and with a certificate: sample, price, fix, certify.
+"""Fast max-min kernel with a certificate: sample, price, fix, certify.
 
 1. A few jobs on a cluster scaled down to them give rough GPU prices.
 2. Every job's cheapest pattern at these prices is known in closed form; those that are certain are
@@ -39,7 +39,7 @@ PATIENCE = 4
 
 
 def lp_solver() -> Solve:
-    """A function that solves continuous models, however scaled, with one thread.
+    """Return a function that solves continuous models of any scaling with one thread.
 
     The bound of its outcomes is recomputed from the row duals where all columns have a box.
     """
@@ -97,7 +97,7 @@ class Raised:
 
 
 def merged(demands: Demands) -> tuple[Demands, npt.NDArray[np.int64]]:
-    """Identical jobs as one (equal shares are optimal for them by convexity), and whose is whose.
+    """Merge identical jobs, for which equal shares are optimal by convexity.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def merged(demands: Demands) -> tuple[Demands, npt.NDArray[np.int64]]:
 
 
 def raise_level(demands: Demands, solve: Solve, prices: Floats | None = None) -> Raised:
-    """Largest level t at which ``thr_j >= base_j + t slope_j`` can hold for all jobs.
+    """Return the largest level t at which ``thr_j >= base_j + t slope_j`` holds for all jobs.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def raise_level(demands: Demands, solve: Solve, prices: Floats | None = None) ->
 
 
 class _Search:
-    """One run of the kernel on merged jobs."""
+    """Run of the kernel on merged jobs."""
 
     def __init__(self, demands: Demands, solve: Solve) -> None:
         self.demands = demands
@@ -149,7 +149,7 @@ class _Search:
         self.cap = demands.cap
 
     def sample_prices(self) -> Floats:
-        """Prices of a strided sample on a cluster scaled by its part of the demand."""
+        """Return prices of a strided sample on a cluster scaled by its part of the demand."""
         d = self.demands
         if d.jobs <= SAMPLE + FREE or not (d.slope > 0).all():
             return np.zeros(d.capacity.size)
@@ -203,7 +203,7 @@ class _Search:
         return answer
 
     def _settled(self, prices: Floats) -> tuple[float, Floats]:
-        """Raise the price of what is asked for too much; the lowest bound, and its prices."""
+        """Raise prices of overloaded types; return the lowest bound and its prices."""
         d = self.demands
         capacity = np.maximum(d.capacity, 1e-300)
         prices = np.maximum(prices, 1e-3 * prices.max())
@@ -223,7 +223,7 @@ class _Search:
         return level, best
 
     def _better(self, best: tuple[float, Floats], answer: Raised) -> tuple[float, Floats]:
-        """The prices with the lower bound; otherwise a step from the best towards the new ones."""
+        """Return the prices with the lower bound, else a step from the best to the new ones."""
         d = self.demands
         if answer.bound < best[0]:
             return answer.bound, answer.prices
@@ -232,7 +232,7 @@ class _Search:
         return min(best[0], price_bound(d, mixed, best[0])[0]), mixed
 
     def _undecided(self, found: Patterns, level: float, prices: Floats, count: int) -> Bools:
-        """The jobs whose pattern a small change of price or level may flip."""
+        """Return the jobs whose pattern a small change of price or level may change."""
         d = self.demands
         gap = (found.second - found.cost) / np.maximum(np.abs(found.cost), 1e-300)
         for change in (0.97, 1.03):
@@ -245,7 +245,7 @@ class _Search:
         return free
 
     def _step(self, free: Bools, best: Ints, at_cap: bool) -> Raised:
-        """Solve the reduced model; shares, level and bound recomputed from the definitions."""
+        """Solve the reduced model; recompute shares, level and bound from their definitions."""
         d = self.demands
         bounds = (self.cap, self.cap) if at_cap else (-np.inf, self.cap)
         reduced = reduced_model(d, free, best, level=bounds, minimise_load=at_cap)
@@ -272,7 +272,7 @@ class _Search:
 
 
 def row_prices(outcome: Outcome, capacity: Floats, free: int) -> Floats:
-    """GPU prices, shape (T,), from the capacity rows of a `reduced_model` (fractions of a type).
+    """Return GPU prices, shape (T,), from the capacity rows of a `reduced_model`.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def row_prices(outcome: Outcome, capacity: Floats, free: int) -> Floats:
 
 
 def shrunk(demands: Demands, x: Floats) -> Floats:
-    """Shares scaled down until time and capacity hold to the last digit."""
+    """Return shares scaled down until time and capacity hold exactly."""
     x = x / np.maximum(1.0, x.sum(axis=1, keepdims=True))
     used = demands.load @ x
     over = np.where(used > demands.capacity, demands.capacity / np.maximum(used, 1e-300), 1.0)

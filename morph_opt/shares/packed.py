@@ -1,4 +1,4 @@
-"""Target shares with packing: pairs for Gavel's linear programs, and what their shares promise.
+"""Target shares with packing: pairs for Gavel's linear programs, and the rates they promise.
 
 Source: Gavel (OSDI'20), section 3.1: rows of the throughput matrix are jobs and pairs of jobs.
 The round's MILP follows rates, so a pair's share becomes, for either of its jobs, the share alone
@@ -22,12 +22,11 @@ from morph_opt.shares.policies import Shares
 Kind = tuple[str, ExecutionPlan]
 
 PACKED_POLICIES = ("makespan", "max_throughput")
-"""Share policies whose targets are solved with pairs in a round; the others, which promise rates or
-deadlines, promise what jobs that take turns can have."""
+"""Share policies solved with pairs; the others promise rates of jobs that take turns."""
 
 
 class PackedTargets:
-    """Pairs of active jobs as columns of a share problem; remembers what it asked.
+    """Pairs of active jobs as columns of a share problem, with a cache of speeds.
 
     Parameters
     ----------
@@ -41,13 +40,13 @@ class PackedTargets:
         self._known: dict[tuple[Kind, Kind, int], Floats] = {}
 
     def use(self, cluster: Cluster) -> None:
-        """Take a cluster; forgets the speeds of another one."""
+        """Set the cluster and forget the speeds of another one."""
         if cluster is not self._cluster:
             self._cluster = cluster
             self._known.clear()
 
     def with_pairs(self, problem: ShareProblem, state: RoundState) -> ShareProblem:
-        """The problem with the pairs of equal gangs that gain on some GPU type.
+        """Return the problem with the pairs of equal gangs that gain on some GPU type.
 
         On other types a pair is left out: taking turns is at least as good.
         """
@@ -72,7 +71,7 @@ class PackedTargets:
         )
 
     def together(self, one: JobState, two: JobState, gang: int) -> Floats:
-        """Steps per second of both on each GPU type, shape (T, 2); 0 where they cannot share."""
+        """Return steps per second of both on each GPU type, shape (T, 2); 0 if impossible."""
         key = (
             (one.job.model, one.job.requested_plan),
             (two.job.model, two.job.requested_plan),
@@ -96,7 +95,7 @@ class PackedTargets:
 
 
 def alone_equivalent(problem: ShareProblem, shares: Shares) -> Shares:
-    """The shares alone, pairs included, that make the progress of these shares; shape (J, T)."""
+    """Return the shares without pairs that make the same progress, shape (J, T)."""
     pairs = problem.pairs
     if not pairs.count:
         return shares

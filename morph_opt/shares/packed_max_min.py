@@ -1,4 +1,4 @@
-"""The max-min kernel with packing pairs: columns are made when their price says so.
+"""Max-min kernel with packing pairs, by column generation.
 
 256 one-GPU jobs have 32,640 pairs and, on three types, 97,920 columns; an optimal answer uses a
 few hundred. Identical jobs are merged into classes; then start with the jobs alone, price every
@@ -37,7 +37,7 @@ PER_JOB = 4
 
 
 def worthwhile(problem: ShareProblem) -> npt.NDArray[np.bool_]:
-    """Pairs and types where sharing beats taking turns, shape (P, T).
+    """Return the pairs and types on which sharing beats taking turns, shape (P, T).
 
     Two jobs that take turns on a GPU keep fractions f and 1 - f of their speed. A pair whose
     kept fractions add up to at most 1 can be replaced by turns in any answer, so leaving it out
@@ -55,7 +55,7 @@ def worthwhile(problem: ShareProblem) -> npt.NDArray[np.bool_]:
 def packed_raise(
     problem: ShareProblem, base: Floats, slope: Floats, solve: Solve
 ) -> tuple[float, Floats, Floats, int]:
-    """Largest level with packing.
+    """Return the largest level with packing.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def _totals(classes: PackedClasses, pair: Ints, point: Floats) -> tuple[Floats, 
 
 
 def _spread(classes: PackedClasses, offers: Ints, gain: Floats, better: Ints) -> Ints:
-    """The best offers, at most `PER_JOB` per class."""
+    """Return the best columns, a limited number per class."""
     order = better[np.argsort(-gain[better], kind="stable")]
     used = np.zeros(classes.classes, dtype=np.int64)
     taken: list[int] = []
@@ -124,7 +124,7 @@ def raise_rates(
     base: Floats | None = None,
     prices: Floats | None = None,
 ) -> tuple[Raised, Floats]:
-    """Largest level of ``base + t slope`` with or without pairs, and the shares of the pairs.
+    """Return the largest level of ``base + t slope`` with or without pairs, and the shares.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def raise_rates(
 
 
 def granted(problem: ShareProblem, x: Floats, y: Floats, floor: Floats) -> tuple[Floats, Floats]:
-    """Shares with the floors that a model left out or rounded away, and that fit to the last digit.
+    """Return shares that keep floors which a model left out or rounded away, and that fit exactly.
 
     Only what is small against the rest may be missing: it is added on the fastest type, and all
     that is there makes room for it.

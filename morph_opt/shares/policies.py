@@ -70,7 +70,7 @@ def _require(name: str, values: Floats, jobs: int, *, above: float) -> Floats:
 def max_min(
     problem: ShareProblem, weight: Floats, *, aware: bool = True, solve: Solve | None = None
 ) -> Shares:
-    """Max-min fairness (LAS): maximise ``min_j s_j thr_j / (w_j p_j)``.
+    """Maximise the least weighted share (LAS): ``min_j s_j thr_j / (w_j p_j)``.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def finish_time(
     *,
     solve: Solve | None = None,
 ) -> Shares:
-    """Finish-time fairness (Themis): ``min max_j (t_j + r_j/thr_j) / (C_j + r_j/I_j)``.
+    """Minimise the finish-time ratio (Themis): ``min max_j (t_j + r_j/thr_j) / (C_j + r_j/I_j)``.
 
     With ``q = 1 / ratio`` the demand of job j is ``r_j q / (D_j - q t_j)``, convex in q, and
     linear where ``t_j = 0``. Newton's method from above: every tangent asks for less than the
@@ -232,7 +232,7 @@ def _earlier_first(problem: ShareProblem, x: Floats, value: Floats, floor: Float
 
 
 def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> Shares:
-    """Whole gangs in this order, each on the fastest type that still has room.
+    """Serve whole gangs in this order, each on the fastest type with enough free GPUs.
 
     Where ``strictly``, nobody passes a gang for which no type has room, as in the published code;
     otherwise smaller ones may.
@@ -256,14 +256,14 @@ def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> S
 
 
 def srpt_order(problem: ShareProblem, steps_left: Floats) -> Ints:
-    """Jobs by remaining seconds on their fastest type, ties in the order given."""
+    """Return jobs by remaining seconds on their fastest type, ties in the order given."""
     return np.argsort(steps_left / fastest(problem), kind="stable")
 
 
 def filled(
     problem: ShareProblem, shares: Shares, floor: Floats, *, solve: Solve | None = None
 ) -> Shares:
-    """Of all shares that give every job its ``floor``, those that leave the fewest GPUs idle.
+    """Return shares that give every job its ``floor`` and leave the fewest GPUs idle.
 
     Optimal shares are rarely unique, and a vertex may leave GPUs to nobody. The objective and
     bound stay as they were.

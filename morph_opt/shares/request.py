@@ -1,4 +1,4 @@
-"""Target shares of a policy by its name: solved, filled up, measured by its definition, proven.
+"""Target shares of a policy by name: solved, filled up, evaluated by definition, proven.
 
 What a policy promises is measured on the shares that are handed out, from the formula alone, and
 compared with the bound: an answer that is not within `PROOF` of it is refused.
@@ -38,7 +38,7 @@ PROOF = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class ShareRequest:
-    """What a policy may look at, as columns of shape (J,) unless stated.
+    """Input of a share policy, as columns of shape (J,) unless stated.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ class ShareRequest:
         return np.ones(int(self.entity.max(initial=0)) + 1)
 
     def fair_s(self) -> Floats:
-        """Seconds that each job would take in all on an equal part of the cluster, shape (J,)."""
+        """Total seconds of each job on an equal part of the cluster, shape (J,)."""
         return self.isolated_s + self.steps_left / isolated_rates(self.problem)
 
 
 def measured(policy: str, request: ShareRequest, x: Floats, pair_x: Floats) -> float:
-    """The policy's own formula at these shares; for water filling the smallest level.
+    """Return the policy's formula at these shares; for water filling the smallest level.
 
     ``fifo``, ``srpt`` and ``isolated`` have none: the number of jobs that run.
     """
@@ -109,7 +109,7 @@ def measured(policy: str, request: ShareRequest, x: Floats, pair_x: Floats) -> f
 
 
 def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
-    """Target shares of a policy by name (`SHARE_POLICIES`), filled up where LPs leave a choice.
+    """Return the target shares of a policy by name, filled up if the LP leaves a choice.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
 
 
 def _solved(policy: str, request: ShareRequest, solve: Solve) -> tuple[Shares, Floats | None]:
-    """Shares of a policy, and the rates that it promises where it leaves a choice."""
+    """Return the shares of a policy, and the rates it promises if it leaves a choice."""
     p, q = request.problem, request
     match policy:
         case "fairness":
@@ -193,4 +193,4 @@ SHARE_POLICIES = (
     "isolated",
     "water-filling",
 )
-"""Names that `shares_of` knows."""
+"""Names known to `shares_of`."""

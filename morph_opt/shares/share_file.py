@@ -1,4 +1,4 @@
-"""Share problems as JSON files, in the words of Gavel's published code.
+"""Share problems as JSON files, with the field names of Gavel's published code.
 
 A file is one instance or ``{"instances": [...]}``; the fields are on ``docs/target-shares.md``.
 """
@@ -26,7 +26,7 @@ _Table = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two jobs on one GPU: the speed of each beside the other, a row per type."""
+    """Pair of jobs on one GPU: the speeds of both while they share it, a row per type."""
 
     jobs: tuple[int, int]
     throughputs: _Table
@@ -34,7 +34,7 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An instance as it is written; null is as good as left out."""
+    """Instance as written; null is the same as left out."""
 
     cluster: dict[str, float]
     throughputs: _Table
@@ -53,13 +53,13 @@ class _Written:
 
 
 FIELDS = names_of(_Written)
-"""Fields that are read; others are named to the caller."""
+"""Fields that are read; others are reported to the caller."""
 
 LARGEST = 1e30
-"""Largest size of a number; products and quotients of a few of them are still doubles."""
+"""Largest magnitude of a number; products and quotients of a few stay finite."""
 
 _MOST_GPUS = 10**6
-"""Of a gang."""
+"""Largest number of GPUs of a gang."""
 
 NEEDS = {
     "makespan": ("num_steps_remaining",),
@@ -69,12 +69,12 @@ NEEDS = {
     "hierarchical-fifo": ("entities",),
     "cost": ("num_steps_remaining", "costs"),
 }
-"""Fields that a policy cannot do without, beyond those of every instance."""
+"""Fields that a policy needs beyond those of every instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareInstance:
-    """One instance as read.
+    """Instance as read.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ShareInstance:
     unread: tuple[str, ...]
 
     def require(self, policy: str) -> None:
-        """Refuse a policy that needs a field which the file does not have.
+        """Refuse a policy that needs a field missing in the file.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class ShareInstance:
 
 
 def read_instances(path: Path, *, oversize: bool = False) -> tuple[ShareInstance, ...]:
-    """All instances of a file, in order.
+    """Read all instances of a file, in order.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _request(written: _Written, types: Sequence[str], oversize: bool) -> ShareRe
 
 
 def _sized(field: str, values: Sequence[Any], names: Sequence[str] = ()) -> Floats:
-    """Numbers as an array, null as NaN; of a table of names, the names in the same order."""
+    """Return numbers as an array, null as NaN; of a table, in the order of its names."""
     found = np.asarray(values, dtype=float)
     size = np.abs(found)
     for place in np.argwhere((size > LARGEST) | ((size > 0.0) & (size < 1.0 / LARGEST))).tolist():

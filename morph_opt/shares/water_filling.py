@@ -1,4 +1,4 @@
-"""Hierarchical fairness by water filling: raise all, freeze those that cannot rise, share anew.
+"""Hierarchical fairness by water filling: raise all, freeze those that cannot rise, repeat.
 
 Gavel (OSDI'20), section 4.3. Every entity (tenant) has a weight. A *phase* gives each unfrozen job
 its part of its entity's weight, raises ``s_j thr_j / p_j`` of all jobs at those rates as far as
@@ -63,7 +63,7 @@ BELOW = ("fairness", "fifo")
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """The owners of the jobs.
+    """Owners of the jobs.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Entities:
             raise ValueError("weights of entities and jobs must be above 0")
 
     def rates(self, frozen: Bools) -> Floats:
-        """Weight of every job in this phase, shape (J,); 0 for frozen ones."""
+        """Return the weight of every job in this phase, shape (J,); 0 for frozen ones."""
         live = np.where(frozen, 0.0, self.job_weight)
         if self.below == "fifo":
             waiting = np.flatnonzero(~frozen)
@@ -109,7 +109,7 @@ class Entities:
 def hierarchical(
     problem: ShareProblem, entities: Entities, *, solve: Solve | None = None
 ) -> Shares:
-    """Water filling over entities; the objective is the smallest ``s_j thr_j / p_j``.
+    """Fill over entities; the objective is the smallest ``s_j thr_j / p_j``.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def hierarchical(
 
 
 class _Paper:
-    """States of a filling in which only own top speeds stop anybody, followed without a model."""
+    """States of a filling in which jobs stop only at their top speed; needs no model."""
 
     def __init__(self, entities: Entities, top: Floats, level: Floats, frozen: Bools) -> None:
         self.states = [(level.copy(), frozen.copy())]
@@ -140,7 +140,7 @@ class _Paper:
         return bool(self.states[-1][1].all())
 
     def follow(self, count: int) -> None:
-        """Have at least so many states, or all there are."""
+        """Compute states up to this number, or all there are."""
         while len(self.states) < count and not self.ended:
             level, frozen = self.states[-1]
             rate = self._entities.rates(frozen)
@@ -166,7 +166,7 @@ class _Filling:
         self.prices = np.where(room, 1.0 / np.where(room, problem.capacity, 1.0), 0.0)
 
     def run(self) -> Floats:
-        """Fill to the end; the shares, shape (J, T)."""
+        """Fill to the end and return the shares, shape (J, T)."""
         x = np.zeros_like(self.problem.throughput)
         shortages, wait = 0, 1
         while not self.frozen.all():
@@ -192,7 +192,7 @@ class _Filling:
         return x
 
     def _raise(self, rate: Floats) -> Raised:
-        """One phase; the bases are feasible, so a solver that says otherwise gets more room.
+        """Run one phase; relax the feasible bases if the solver calls them infeasible.
 
         HiGHS' presolve calls models on the edge of feasibility infeasible now and then.
         """
@@ -214,7 +214,7 @@ class _Filling:
         return Demands(p.speed, p.gang, p.capacity, base, rate * self.unit)
 
     def _holding(self) -> Demands:
-        """All jobs keep the present level, none asks for more."""
+        """Return the shares that keep the present level of all jobs."""
         return self._demands(self.level, np.zeros_like(self.level))
 
     def _freeze_infeasible(self) -> bool:
@@ -250,7 +250,7 @@ class _Filling:
         return False
 
     def _reach(self, wanted: Floats, x: Floats) -> None:
-        """Set the levels, to what the shares give where rounding left them below."""
+        """Set the levels, to those of the shares if rounding left them below."""
         wanted = np.minimum(wanted, self.top)
         given = self.problem.rates(x) / self.unit
         # What is nothing to a solver is granted at the end.
@@ -258,7 +258,7 @@ class _Filling:
         self.level = np.where(short, given, wanted)
 
     def _skip_own_tops(self) -> None:
-        """Jump to the last state, on paper, in which only own top speeds stopped anybody."""
+        """Jump to the last computed state in which jobs stop only at their own top speed."""
         paper = _Paper(self.entities, self.top, self.level, self.frozen)
         paper.follow(2)
         while not paper.ended and not self._too_much(paper.states[-1][0]):
@@ -278,7 +278,7 @@ class _Filling:
                 failed = probe
 
     def _first_too_much(self, states: list[tuple[Floats, Bools]], fits: int, failed: int) -> int:
-        """First state after ``fits`` and before ``failed`` that the prices show not to fit.
+        """Return the first state between ``fits`` and ``failed`` that prices prove too large.
 
         Levels only grow along the states, so do their costs.
         """
@@ -291,13 +291,13 @@ class _Filling:
         return failed
 
     def _too_much(self, level: Floats) -> bool:
-        """Whether the prices prove that these levels do not fit."""
+        """Return whether the prices prove that these levels do not fit."""
         d = self._demands(level, np.zeros_like(level))
         cost = price(d.speed, d.load, self.prices, d.base).cost.sum()
         return bool(cost > (self.prices @ d.capacity) * (1.0 + FITS))
 
     def _load(self, level: Floats) -> tuple[float, Floats]:
-        """Least largest used part of a type at these levels, and shares of this load.
+        """Return the smallest largest load of a type at these levels, and shares of this load.
 
         The prices of the last load often tell the shares at once; otherwise a model does, and
         leaves its prices behind.

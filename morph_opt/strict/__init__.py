@@ -1,1 +1,1 @@
-"""The check that every placement has to pass, and what speeds say of a placement."""
+"""Check of every placement, and the speeds of a placement."""

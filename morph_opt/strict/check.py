@@ -1,4 +1,4 @@
-"""The strict check: is an allocation possible on this cluster, job by job and node by node?
+"""Strict check: whether an allocation is possible on this cluster, job by job and node by node.
 
 The rules are in `morph_opt.strict.rules`. The engine checks every decision with the true speeds,
 the MILP and snapshots with what is believed, and metrics count with it from the log.
@@ -25,7 +25,7 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """What passed the rules that concern one job alone.
+    """Assignment that passed the rules on one job alone.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class _Placed:
     sides: Mapping[str, Sides]
 
     def is_still(self, assignment: Assignment, job: Job | None) -> bool:
-        """Whether this is the same job with the same assignment."""
+        """Return whether this is the same job with the same assignment."""
         mine = self.assignment
         return (mine, mine.partner, self.job) == (assignment, assignment.partner, job)
 
 
 class PlacementCheck:
-    """Keeps what was placed last, and looks at what differs from that alone.
+    """Incremental check: keeps what was placed last and checks only what has changed.
 
     What the rules find of a job, a node or an uplink is kept until something comes to it or leaves
     it. So a round costs one look at each assignment, and sums for the nodes that change only: on
@@ -80,7 +80,7 @@ class PlacementCheck:
         self._of_uplink: dict[str, Violation] = {}
 
     def check(self, assignments: Iterable[Assignment], before: StateFacts) -> tuple[Violation, ...]:
-        """Every broken rule: of jobs in the order of the assignments, of nodes, of uplinks."""
+        """Return every broken rule: of jobs in the order given, of nodes, of uplinks."""
         assignments = tuple(assignments)
         granted = {assignment.job: assignment for assignment in assignments}
         twice: list[str] = []
@@ -112,7 +112,7 @@ class PlacementCheck:
         return (*doubled, *self._broken(granted))
 
     def add(self, assignments: Collection[Assignment], before: StateFacts) -> tuple[Violation, ...]:
-        """Place some more, or none of them where that breaks a rule; every broken rule.
+        """Add assignments, or none of them if that breaks a rule, and return every broken rule.
 
         What is placed already breaks none. An assignment takes the place of the same job's.
         """
@@ -128,14 +128,14 @@ class PlacementCheck:
         return found
 
     def _replace(self, assignments: Collection[Assignment], before: StateFacts) -> None:
-        """Book these in place of what the same jobs hold."""
+        """Replace the holdings of these jobs."""
         for assignment in assignments:
             self._drop(assignment.job)
         for assignment in assignments:
             self._put(assignment, before)
 
     def _drop(self, name: str) -> None:
-        """Forget what a job holds."""
+        """Remove the holding of a job."""
         self._of_job.pop(name, None)
         mine = self._placed.pop(name, None)
         if mine is None:
@@ -155,7 +155,7 @@ class PlacementCheck:
         self._regroup(name)
 
     def _put(self, assignment: Assignment, before: StateFacts) -> None:
-        """Book an assignment, unless it breaks a rule by itself."""
+        """Add an assignment, unless it breaks a rule on its own."""
         name, placement, nodes = assignment.job, assignment.placement, self.cluster.nodes
         broken = check_job(assignment, self.cluster, before)
         if broken is not None:
@@ -191,14 +191,14 @@ class PlacementCheck:
         self._regroup(name)
 
     def _regroup(self, name: str) -> None:
-        """Look anew at whether those that name a job as their partner are right."""
+        """Mark the jobs that name this job as their partner for a new check."""
         if name in self._named_by:
             self._due_partners |= self._named_by[name]
             for other in self._named_by[name]:
                 self._due_nodes.update(self._placed[other].assignment.placement.nodes)
 
     def _broken(self, order: Mapping[str, object]) -> tuple[Violation, ...]:
-        """What is broken, after a look at all that came or went; jobs in the order of the keys."""
+        """Check everything that has changed and return all broken rules."""
         names = _Order(order)
         for name in self._due_partners:
             _keep(self._of_partner, name, self._partner_broken(name))
@@ -216,7 +216,7 @@ class PlacementCheck:
         return (*found, *(self._of_uplink[leaf] for leaf in sorted(self._of_uplink)))
 
     def _partner_broken(self, name: str) -> Violation | None:
-        """Rule ``partners`` of a job that names one."""
+        """Check rule ``partners`` of a job that names one."""
         mine = self._placed[name]
         held, partner = mine.assignment, str(mine.assignment.partner)
         other = self._placed.get(partner)
@@ -232,7 +232,7 @@ class PlacementCheck:
         return Violation("partners", (name,), None, detail)
 
     def _node_broken(self, node: int, names: _Order) -> list[Violation]:
-        """Rules on what a node's jobs hold together."""
+        """Check the rules on what a node's jobs hold together."""
         where, on_node = self.cluster.nodes[node], self._on_node[node]
         held = [gpu for gpus in on_node.values() for gpu in gpus]
         gpus, sides = len(held), [0.0] * len(SIDES)
@@ -255,7 +255,7 @@ class PlacementCheck:
     def _clashes(
         self, on_node: Mapping[str, tuple[int, ...]], names: _Order
     ) -> tuple[list[tuple[str, str]], int]:
-        """Jobs that hold GPUs of others, with what is wrong; GPUs that the two of a pair share."""
+        """Return jobs that hold GPUs of others, with the reason, and GPUs shared by pairs."""
         holders: dict[int, list[str]] = {}
         for name in names.sorted(on_node):
             for gpu in on_node[name]:
@@ -280,7 +280,7 @@ class PlacementCheck:
         return named and first.placement == second.placement
 
     def _uplink_broken(self, leaf: str, names: _Order) -> Violation | None:
-        """Rule ``uplink`` of a leaf."""
+        """Check rule ``uplink`` of a leaf."""
         shares, limit = self._on_uplink[leaf], self._uplinks[leaf]
         used = sum(shares.values())
         if used <= limit * (1.0 + DEMAND_TOLERANCE):
@@ -290,21 +290,21 @@ class PlacementCheck:
 
 
 class _Order:
-    """Sorts names of jobs as they were given; looks only where something is to be sorted."""
+    """Order of the jobs as given; computed only if something must be sorted."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = names
         self._place: dict[str, int] = {}
 
     def sorted(self, some: Iterable[str]) -> tuple[str, ...]:
-        """The names of some jobs in order."""
+        """Return the names of some jobs in order."""
         if not self._place:
             self._place = {name: at for at, name in enumerate(self._names)}
         return tuple(sorted(some, key=lambda name: self._place.get(name, -1)))
 
 
 def _keep(found: dict[_K, _V], key: _K, value: _V | None) -> None:
-    """Note what was found, or that nothing is."""
+    """Store what was found, or remove the entry if nothing was."""
     if value:
         found[key] = value
     else:
@@ -312,7 +312,7 @@ def _keep(found: dict[_K, _V], key: _K, value: _V | None) -> None:
 
 
 class BeliefChecks:
-    """Checks by what is believed, with nothing placed yet, on the cluster of any round.
+    """Checks of empty placements by a belief, for the cluster of any round.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ class BeliefChecks:
         self._lookup: RunLookup | None = None
 
     def on(self, cluster: Cluster, *, unknown_may_stay: bool = True) -> PlacementCheck:
-        """A check on a cluster; what is remembered of the speeds outlives it."""
+        """Return a check on a cluster; the cache of speeds is shared."""
         if self._lookup is None or self._lookup.cluster is not cluster:
             self._lookup = RunLookup(self._speeds, cluster, self._pairs)
         return PlacementCheck(self._lookup, unknown_may_stay=unknown_may_stay)
@@ -334,5 +334,5 @@ class BeliefChecks:
 def check_allocation(
     assignments: Iterable[Assignment], before: StateFacts, lookup: RunLookup
 ) -> tuple[Violation, ...]:
-    """Every broken rule of an allocation by itself; empty if none. See `PlacementCheck`."""
+    """Return every broken rule of an allocation; empty if none. See `PlacementCheck`."""
     return PlacementCheck(lookup).check(assignments, before)

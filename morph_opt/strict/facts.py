@@ -1,4 +1,4 @@
-"""What a speed model says about an assignment, remembered."""
+"""Cached answers of a speed model about assignments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from morph_opt.perf.speed import Configuration, PairSpeeds, SpeedModel, pair_spe
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """How a model runs on a placement.
+    """Speed and side demand of a model on a placement.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ _Key = tuple[str, ExecutionPlan, Shape, Span, tuple[NodeType, ...]]
 
 
 class RunLookup:
-    """Cached answers of a speed model for placements on one cluster.
+    """Cache of a speed model's answers for placements on one cluster.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RunLookup:
         self._rows: dict[tuple[str, NodeType, int, Span], dict[object, Configuration]] = {}
 
     def facts(self, model: str, assignment: Assignment) -> RunFacts | None:
-        """How the model runs with it, or None if it cannot run."""
+        """Return speed and side demand of an assignment, or None if it cannot run."""
         plan, placement = assignment.plan, assignment.placement
         nodes = placement.nodes
         if plan.family is PlanFamily.EST:
@@ -72,7 +72,7 @@ class RunLookup:
         return self._facts[key]
 
     def _of_workers(self, model: str, assignment: Assignment) -> RunFacts | None:
-        """Workers that take turns, on whatever types they may: by GPUs, wherever these are."""
+        """Return the facts of elastic workers by GPUs of each type, wherever these are."""
         seconds = held_step_s(self._speeds, model, assignment, self.cluster)
         if seconds is None:
             return None
@@ -82,7 +82,7 @@ class RunLookup:
     def paired_iteration_s(
         self, models: tuple[str, str], held: Assignment, partner: Assignment
     ) -> float | None:
-        """Seconds per iteration of the first job next to the second; None if they cannot share."""
+        """Return seconds per iteration of the first job next to the second, or None."""
         types = {self.cluster.nodes[node].type for node in held.placement.nodes}
         if self._pairs is None or len(types) != 1 or held.placement != partner.placement:
             return None

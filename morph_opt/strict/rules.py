@@ -1,4 +1,4 @@
-"""Rules of the strict check, and those of them that concern one job alone.
+"""Rules of the strict check, and the check of those on one job alone.
 
 Written from the definitions: they know the cluster, the jobs, what these hold and what speeds say
 of a placement; they know no solver, no formulation and no policy.
@@ -45,7 +45,7 @@ from morph_opt.domain.errors import BrokenWordError
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule with the jobs and the node that break it (node None: not one node)."""
+    """Broken rule with the jobs and the node that break it (None if not one node)."""
 
     rule: str
     jobs: tuple[str, ...]
@@ -59,7 +59,7 @@ class Violation:
 
 
 class AllocationError(BrokenWordError):
-    """A policy's allocation breaks a rule; the replay stops.
+    """Error: a policy's allocation breaks a rule; the replay stops.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class AllocationError(BrokenWordError):
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """What the check may know about the instant of the decision.
+    """Facts about the instant of the decision.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ class StateFacts:
 
     @classmethod
     def of(cls, state: RoundState) -> StateFacts:
-        """What a snapshot says; its jobs are all that there are."""
+        """Return the facts of a snapshot."""
         active = {known.job.name: known.job for known in state.jobs}
         held = {known.job.name: known.running for known in state.jobs if known.running is not None}
         return cls(active, active, held, state.unavailable, state.failed)
 
 
 def check_job(assignment: Assignment, cluster: Cluster, before: StateFacts) -> Violation | None:
-    """Rules that concern one job alone."""
+    """Check the rules on one job alone."""
     name, placement = assignment.job, assignment.placement
 
     def broken(rule: str, detail: str, node: str | None = None) -> Violation | None:
@@ -141,7 +141,7 @@ def check_job(assignment: Assignment, cluster: Cluster, before: StateFacts) -> V
 
 
 def _loss_curve(assignment: Assignment, job: Job, types: set[str]) -> str:
-    """What would change the loss curve of a job with a fixed number of workers; "" if nothing."""
+    """Return what would change the loss curve of a job with fixed workers; "" if nothing."""
     plan, asked = assignment.plan, job.requested_plan
     if PlanFamily.EST not in (plan.family, asked.family):
         return ""

@@ -1,4 +1,4 @@
-"""The bound **completion**: what a job that ends at an instant must have paid for its GPUs.
+"""Bound **completion**: jobs that end at an instant must have paid for their GPUs by then.
 
 Relaxation: job ``j`` may at any instant run any mix of its configurations; configuration ``c``
 holds ``g_c`` GPUs of type ``k_c`` and makes the share ``1 / d_c`` of the job per second. For
@@ -44,7 +44,7 @@ _MEAN, _SQUARE, _RATE = 0.9, 0.99, 0.4
 
 @dataclass(frozen=True, slots=True)
 class JobDemand:
-    """A job as the bounds see it.
+    """Job in the terms of the bounds.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class _Jobs:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Stretches of time that are looked at, in order of jobs: ``job``, ``cell``, begin and end.
+    """Windows of time per job, in order of jobs: ``job``, ``cell``, begin and end.
 
     ``first`` is where each job's begin; ``end_s`` where its window ends. A completion beyond it
     costs at least ``end_s``, so a window that is too short weakens the bound and keeps it valid.
@@ -131,7 +131,7 @@ def completion_jct_s(
     guess_finish_s: Sequence[float],
     guess_kind: Sequence[int],
 ) -> float | None:
-    """A certified lower bound on the mean job completion time, weighted by the demands' weights.
+    """Return a certified lower bound on the mean job completion time, weighted by the demands.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _digest(
     guess_finish_s: Sequence[float],
     guess_kind: Sequence[int],
 ) -> bytes:
-    """SHA-256 of all that the bound depends on."""
+    """Return the SHA-256 of everything the bound depends on."""
     jobs = [(d.submission_s, d.release_s, d.weight, d.gpus.size) for d in demands]
     columns = [
         np.concatenate(part)
@@ -215,7 +215,7 @@ def _columns(
     rows: Sequence[list[tuple[float, float, int]]],
     gpus: Sequence[float],
 ) -> _Jobs:
-    """Per job only the configurations that some prices make best."""
+    """Return per job only the configurations that are best at some prices."""
     widest = len(rows[0])
     weight = np.array([d.weight for d in demands])
     padded = np.array([row + [row[-1]] * (widest - len(row)) for row in rows])
@@ -233,7 +233,7 @@ def _columns(
 
 
 def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
-    """(GPUs, rate, type) on the least concave function over each type's configurations."""
+    """Return (GPUs, rate, type) on the least concave function over each type's configurations."""
     rate = 1.0 / np.maximum(demand.duration_s, 1e-9)
     return [
         (*corner, kind)
@@ -243,7 +243,7 @@ def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
 
 
 def _hull(gpus: Floats, rate: Floats) -> list[tuple[float, float]]:
-    """Corners of the least concave function from the origin over these points, up to its top."""
+    """Return the corners of the least concave function from the origin to the highest point."""
     corners = [(0.0, 0.0)]
     for index in np.lexsort((-rate, gpus)).tolist():
         point = (float(gpus[index]), float(rate[index]))
@@ -256,12 +256,12 @@ def _hull(gpus: Floats, rate: Floats) -> list[tuple[float, float]]:
 
 
 def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether ``b`` is not above the line from ``a`` to ``c``."""
+    """Return whether ``b`` is not above the line from ``a`` to ``c``."""
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
 def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) -> Floats:
-    """Prices, shape (types, cells), if jobs ended at these instants on these types.
+    """Return prices, shape (types, cells), for jobs that end at these instants on these types.
 
     On one fluid machine a GPU-second delays all jobs that end after it: its price is their
     weight over the GPUs.
@@ -277,7 +277,7 @@ def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) ->
 
 
 def _weight_until(at_s: Floats, weight: Floats, until_s: Floats) -> Floats:
-    """Weight of what happens at or before these instants."""
+    """Return the total weight of events at or before these instants."""
     order = np.argsort(at_s, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(weight[order])])
     found: Floats = total[np.searchsorted(at_s[order], until_s, side="right")]
@@ -300,7 +300,7 @@ def _windows(jobs: _Jobs, reach_s: Floats, edges_s: Floats) -> _Windows:
 
 
 def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> float:
-    """The best certified sum of completions met while prices are raised from ``price``.
+    """Return the best certified sum of completions found while prices rise from ``price``.
 
     Supergradient steps with Adam's step lengths (Kingma and Ba 2015) and a falling rate, from the
     best multiple of the first prices: a line search would stumble over the kinks. No linear
@@ -345,7 +345,7 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """Per job the least of completion and payment, and how it comes about.
+    """Least sum of completion and payment per job, and where it is attained.
 
     ``share_s`` is a lower bound on ``min_C [C + K_j(C)]``; ``used`` the GPU-seconds held then by
     type and cell (the supergradient); ``mu_low`` and ``mu_high`` the prices of a whole job between
@@ -361,7 +361,7 @@ class _Paid:
 def _gains(
     jobs: _Jobs, windows: _Windows, price: Floats, mu: Floats, gain: Floats, with_c: Floats
 ) -> Floats:
-    """Write what a second earns at best per mu and stretch to ``gain``.
+    """Write the largest gain of a second per mu and window to ``gain``.
 
     Returned is what it costs per configuration and stretch, inf for those that a job has not.
     """
@@ -380,7 +380,7 @@ def _gains(
 
 
 def _first_best(values: Floats) -> tuple[Floats, Ints]:
-    """The largest of each column, and the first row that has it: `argmax`, row by row."""
+    """Return the largest value of each column and its first row, row by row like `argmax`."""
     best, at = values[0].copy(), np.zeros(values.shape[1], dtype=np.int64)
     for row in range(1, values.shape[0]):
         np.copyto(at, row, where=values[row] > best)

@@ -1,4 +1,4 @@
-"""The bound **deadline**: an instant by which the jobs cannot all be complete, whatever is done.
+"""Bound **deadline**: an instant by which the jobs cannot all be complete.
 
 If all are complete by ``T``, each of them has paid for its GPUs, at any prices, at least
 ``K_j(T)``, the least price of its work between release and ``T``
@@ -31,7 +31,7 @@ _TURNS, _TRIALS = 3, 12
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
-    """Columns over jobs; corners of their least concave speeds have shape (jobs, corners).
+    """Columns over jobs; corners of their concave speed functions have shape (jobs, corners).
 
     ``step`` is the price of a whole job, per price of a GPU-second, from which on a corner pays
     against the one before it of its type. Padding repeats a job's last corner. What thousands of
@@ -52,7 +52,7 @@ class _Jobs:
 
 
 def deadline_makespan_s(demands: Sequence[JobDemand], gpus: Sequence[float]) -> float:
-    """A certified lower bound on the makespan, from the first submission."""
+    """Return a certified lower bound on the makespan, from the first submission."""
     jobs, capacity = _columns(demands), np.asarray(gpus, dtype=np.float64)
     first_s = min(d.submission_s for d in demands)
     floors_s = jobs.release_s + 1.0 / jobs.fastest
@@ -81,7 +81,7 @@ def _columns(demands: Sequence[JobDemand]) -> _Jobs:
 
 
 def _corners(demand: JobDemand) -> list[tuple[float, float, int, float]]:
-    """(GPUs, rate, type, step) of every useful configuration."""
+    """Return (GPUs, rate, type, step) of every useful configuration."""
     found: list[tuple[float, float, int, float]] = []
     for gpus, rate, kind in useful(demand):
         before = found[-1] if found and found[-1][2] == kind else (0.0, 0.0, kind, 0.0)
@@ -90,7 +90,7 @@ def _corners(demand: JobDemand) -> list[tuple[float, float, int, float]]:
 
 
 def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s: float) -> float:
-    """What jobs pay at least for ending by an instant, less what the GPUs cost until then.
+    """Return the least payment of jobs that end by an instant, less the price of all GPUs.
 
     Above 0 the instant is impossible.
     """
@@ -109,7 +109,7 @@ def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s:
 
 
 def _latest(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, best_s: float) -> float:
-    """The latest instant that these prices show to be impossible, or ``best_s`` if that is later.
+    """Return the latest instant that these prices prove impossible, or ``best_s`` if later.
 
     The excess falls as the instant rises, so halving finds where it ends; every instant that is
     returned was shown itself.
@@ -132,7 +132,7 @@ def _latest(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, best_s
 def _better_prices(
     jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s: float
 ) -> Floats:
-    """Prices per type with a larger excess: one after the other is searched by its logarithm.
+    """Return prices with a larger excess, found by a search over the logarithm of each price.
 
     The excess is concave in the prices and grows with all of them alike, so one is held.
     """

@@ -1,4 +1,4 @@
-"""From trace, cluster and true speeds to the demands that the lower bounds are computed from."""
+"""Demands for the lower bounds, from trace, cluster and true speeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from morph_opt.perf.ests import why_no_vector, worker_times
 from morph_opt.perf.speed import Configuration, SpeedModel, pair_speeds
 
 LONGEST_JOB_S = 1e9
-"""Of a job alone at its fastest, 32 years: its rounds could not be replayed in anybody's time."""
+"""Longest run time of a job alone at its fastest: 32 years; its replay would not end."""
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 _Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
@@ -36,21 +36,21 @@ _Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 
 
 class Timing(Protocol):
-    """What the bounds ask of an engine's settings."""
+    """Settings of an engine that the bounds depend on."""
 
     @property
     def interval_s(self) -> float:
         """Seconds between two round boundaries."""
 
     def boundary_at_or_after(self, time_s: float) -> int:
-        """Number of the first boundary that is not before an instant."""
+        """Return the number of the first boundary at or after an instant."""
 
     def first_start_of(self, model: str) -> float:
-        """Start-up seconds of a model that never ran: the least that any start costs."""
+        """Return the start-up seconds of a model that never ran: the least of any start."""
 
 
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
-    """Spans that a placement on several nodes of the cluster can have."""
+    """Return the spans that a placement on several nodes of the cluster can have."""
     domains = [n.nvlink_domain for n in cluster.nodes if n.nvlink_domain is not None]
     leaves = [node.leaf for node in cluster.nodes]
     spans = []
@@ -64,7 +64,7 @@ def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
 
 
 def by_gpu_type(cluster: Cluster) -> tuple[Cluster, ...]:
-    """The cluster's parts of one GPU type each, in the order of its types."""
+    """Return the cluster's parts of one GPU type each, in the order of its types."""
     return tuple(
         Cluster(cluster.name, tuple(n for n in cluster.nodes if n.type.gpu_type == kind))
         for kind in cluster.gpu_types
@@ -72,7 +72,7 @@ def by_gpu_type(cluster: Cluster) -> tuple[Cluster, ...]:
 
 
 def _joined(curves: Iterable[_Curve]) -> _Columns:
-    """Curves of the GPU types one behind the other."""
+    """Concatenate the curves of the GPU types."""
     known = list(curves)
     return (
         np.concatenate([gpus for gpus, _ in known]),
@@ -84,7 +84,7 @@ def _joined(curves: Iterable[_Curve]) -> _Columns:
 def speed_curve(
     speeds: SpeedModel, model: str, cluster: Cluster, asked: SideDemand = NOTHING
 ) -> _Curve:
-    """Smallest iteration time for every GPU count that fits the empty cluster.
+    """Return the smallest iteration time for every GPU count that fits the empty cluster.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _curve_of(rows: Iterable[Configuration]) -> _Curve:
 def fitting(
     speeds: SpeedModel, model: str, cluster: Cluster, asked: SideDemand
 ) -> Iterator[Configuration]:
-    """Configurations that fit the empty cluster, once per node type and span."""
+    """Return configurations that fit the empty cluster, once per node type and span."""
     for node_type in cluster.node_types:
         kinds = tuple(
             (kind, len(cluster.nodes_of(kind)))
@@ -126,7 +126,7 @@ def fitting(
 
 @lru_cache(maxsize=256)
 def _room(nodes: tuple[tuple[NodeType, int], ...], sides: Sides, most: int) -> tuple[int, ...]:
-    """GPUs that a job with this side demand can hold on each empty node, most first.
+    """Return the GPUs that a job with this side demand can hold on each empty node, most first.
 
     Nodes come as types with counts; no more than ``most`` of a type are listed.
     """
@@ -135,16 +135,16 @@ def _room(nodes: tuple[tuple[NodeType, int], ...], sides: Sides, most: int) -> t
 
 
 _Fits = Callable[[str, SideDemand], tuple[Configuration, ...]]
-"""`fitting` on one cluster by model and what a job asks for."""
+"""Configurations from `fitting` on one cluster, by model and demand of a job."""
 
 
 def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
-    """The rule that keeps a job from ever running as submitted, or None."""
+    """Return the rule that keeps a job from ever running as submitted, or None."""
     return _why_impossible(job, speeds, cluster, _fits(speeds, cluster))
 
 
 def _fits(speeds: SpeedModel, cluster: Cluster) -> _Fits:
-    """Remembered, as many jobs are of one model."""
+    """Return the cached configurations of a job, as many jobs share a model."""
     return cache(lambda model, side: tuple(fitting(speeds, model, cluster, side)))
 
 
@@ -175,7 +175,7 @@ def _why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster, fits: _Fits)
 
 
 def _unknown_types(model: str, speeds: SpeedModel, cluster: Cluster) -> str:
-    """What to do where the speeds know a model on none of the cluster's GPU types, else nothing."""
+    """Return advice if a model has speeds on none of the cluster's GPU types, else ""."""
     kinds = cluster.gpu_types
     plenty: dict[str, Any] = {resource.field: 10**6 for resource in SIDES}
     at_home = replace(A800_NODE, **plenty)
@@ -196,7 +196,7 @@ def _unknown_types(model: str, speeds: SpeedModel, cluster: Cluster) -> str:
 def impossible_jobs(
     jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
 ) -> tuple[tuple[Job, str], ...]:
-    """Jobs that can never run on this cluster, each with the rule that says so."""
+    """Return jobs that can never run on this cluster, each with the rule it breaks."""
     reasons: dict[tuple[object, ...], str | None] = {}
     fits = _fits(speeds, cluster)
     fastest_s: dict[tuple[str, SideDemand, str], float] = {}
@@ -222,7 +222,7 @@ def impossible_jobs(
 
 
 def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster, fits: _Fits) -> float:
-    """Seconds per iteration below which the job cannot be, alone on the cluster."""
+    """Return a lower limit on seconds per iteration, alone on the cluster."""
     if job.requested_plan.family is PlanFamily.EST:
         return min(seconds for _, seconds in worker_times(speeds, job, cluster))
     _, iteration_s = _curve_of(fits(job.model, job.side))
@@ -232,7 +232,7 @@ def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster, fits: _Fi
 def _of_workers(
     job: Job, cluster: Cluster, truth: SpeedModel, start_s: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """GPUs, seconds and GPU type of what a job of workers takes at least, one entry per type.
+    """Return least GPUs and seconds and the GPU type for elastic workers, one entry per type.
 
     A step takes no less than one worker's time on the fastest type, and each worker its time on a
     GPU of its own type: shares of these entries are within any numbers of GPUs by type, mixed ones
@@ -253,7 +253,7 @@ def _of_workers(
 def infeasible_slos(
     jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
 ) -> tuple[tuple[Job, str], ...]:
-    """Jobs that would miss their deadline even alone, at once and without start-up, with why.
+    """Return jobs that miss their deadline even alone, started at once, with the reason.
 
     Of every GPU type the fastest configuration on all its nodes counts.
     """
@@ -280,7 +280,7 @@ def infeasible_slos(
 def _fastest(
     speeds: SpeedModel, model: str, asked: SideDemand, cluster: Cluster
 ) -> tuple[float, str]:
-    """Smallest iteration time and the GPU type that has it; "" if it runs nowhere."""
+    """Return the smallest iteration time and its GPU type; "" if the job runs nowhere."""
     best = (np.inf, "")
     for part in by_gpu_type(cluster):
         _, iteration_s = speed_curve(speeds, model, part, asked)
@@ -289,7 +289,7 @@ def _fastest(
 
 
 def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster: Cluster) -> _Curve:
-    """Smallest iteration time next to any of other models, for every gang size of a pair.
+    """Return the smallest iteration time next to any other model, for every gang size of a pair.
 
     Returns
     -------
@@ -317,7 +317,7 @@ def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster:
 
 
 def packed_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing) -> Demands:
-    """Demands of a trace whose jobs may share GPUs in pairs, for the same bounds.
+    """Return the demands of a trace whose jobs may share GPUs in pairs.
 
     Next to its configurations alone a job has one per gang size of a pair, on half of the GPUs
     (so that both jobs of a pair hold all of them together) at its best speed next to any model of
@@ -348,7 +348,7 @@ def packed_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Ti
 
 
 def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing) -> Demands:
-    """One demand per job of the trace, in its order.
+    """Return one demand per job of the trace, in its order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Demands of jobs that are under way as a replay begins: their rest, from that instant on."""
+"""Demands of jobs that are under way when a replay begins: their remaining work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morph_opt.metrics.bounds.lower import Demands
 
 
 def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:
-    """The demands of a replay that takes up a state.
+    """Return the demands of a replay that starts from a state.
 
     A job of the state has the rest of its iterations to do. It cannot be complete before the
     state's instant. A running one may stay what it is, so that no start is counted for it; a queued
@@ -47,5 +47,5 @@ def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Dema
 
 
 def _least_s(known: JobState) -> float:
-    """The least that the next start of a queued job may cost, wherever it is."""
+    """Return the least cost in seconds of the next start of a queued job, wherever it starts."""
     return known.restart_s if known.last_held is None else known.prices.resume_s

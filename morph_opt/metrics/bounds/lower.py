@@ -1,4 +1,4 @@
-"""Certified lower bounds: what no schedule under the engine's rules can beat.
+"""Certified lower bounds that no schedule under the engine's rules can beat.
 
 Every bound is the optimum of a relaxation, or a value that cannot exceed it; the proofs are in
 ``docs/metrics.md`` under the names used here: **floor**, **srpt**, **completion**, **work**,
@@ -23,7 +23,7 @@ from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """A workload as the bounds see it.
+    """Workload in the terms of the bounds.
 
     Parameters
     ----------
@@ -39,20 +39,20 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A certified value and the relaxation that gives it."""
+    """Certified value and the relaxation that gives it."""
 
     value_s: float
     relaxation: str
 
 
 def floor_jct_s(demands: Sequence[JobDemand]) -> float:
-    """Mean over jobs of ``r_j - s_j + min_c d_c``: every job alone on the cluster."""
+    """Return the mean over jobs of ``r_j - s_j + min_c d_c``: every job alone on the cluster."""
     total = sum(d.release_s - d.submission_s + d.floor_s for d in demands)
     return total / len(demands)
 
 
 def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
-    """Completion instants under shortest remaining processing time on one fluid machine.
+    """Return completion times under shortest remaining processing time on one fluid machine.
 
     Job ``j`` needs ``min_c g_c d_c`` GPU-seconds from ``r_j`` on; the machine serves ``gpus``
     GPU-seconds per second, to any number of jobs at once.
@@ -79,7 +79,7 @@ def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
 
 
 def fluid_schedule(demands: Demands) -> tuple[list[float], list[int]]:
-    """A guess of each job's completion instant and GPU type, certified by nothing.
+    """Guess the completion time and GPU type of each job, without a certificate.
 
     In order of release, each job goes to the type on which the work given so far lets it end
     first; on each type, shortest remaining processing time.
@@ -103,25 +103,25 @@ def fluid_schedule(demands: Demands) -> tuple[list[float], list[int]]:
 
 
 def _only(job: JobDemand, kind: int) -> JobDemand:
-    """The job with its configurations of one GPU type."""
+    """Return the job with its configurations of one GPU type."""
     mine = job.kind == kind
     return replace(job, gpus=job.gpus[mine], duration_s=job.duration_s[mine], kind=job.kind[mine])
 
 
 def srpt_jct_s(demands: Sequence[JobDemand], gpus: int) -> float:
-    """Mean JCT of `srpt_finish_s`: SRPT is optimal on that machine (Schrage 1968)."""
+    """Return the mean JCT of `srpt_finish_s`: SRPT is optimal on that machine (Schrage 1968)."""
     finish_s = srpt_finish_s(demands, gpus)
     return (sum(finish_s) - sum(d.submission_s for d in demands)) / len(demands)
 
 
 def floor_makespan_s(demands: Sequence[JobDemand]) -> float:
-    """Latest ``r_j + min_c d_c``, counted from the first submission."""
+    """Return the latest ``r_j + min_c d_c``, counted from the first submission."""
     first_s = min(d.submission_s for d in demands)
     return max(d.release_s + d.floor_s for d in demands) - first_s
 
 
 def work_makespan_s(demands: Sequence[JobDemand], gpus: int) -> float:
-    """Latest ``r + work of the jobs released at r or later / gpus``, from the first submission."""
+    """Return the latest ``r + work released at r or later / gpus``, from the first submission."""
     first_s = min(d.submission_s for d in demands)
     work_gpu_s, latest_s = 0.0, 0.0
     for demand in sorted(demands, key=lambda d: d.release_s, reverse=True):
@@ -136,7 +136,7 @@ def _best(candidates: dict[str, float]) -> LowerBound:
 
 
 def avg_jct_lower_bound(demands: Demands) -> LowerBound:
-    """The strongest bound on the mean job completion time, whatever the weights."""
+    """Return the strongest bound on the unweighted mean job completion time."""
     jobs, gpus = tuple(replace(job, weight=1.0) for job in demands.jobs), sum(demands.gpus)
     demands = replace(demands, jobs=jobs)
     values = {"floor": floor_jct_s(jobs), "srpt": srpt_jct_s(jobs, gpus)}
@@ -147,7 +147,7 @@ def avg_jct_lower_bound(demands: Demands) -> LowerBound:
 
 
 def weighted_jct_lower_bound(demands: Demands) -> LowerBound:
-    """The strongest bound on the mean job completion time, weighted by the jobs' weights."""
+    """Return the strongest bound on the mean job completion time, weighted by the jobs' weights."""
     jobs = demands.jobs
     waits_s = [d.release_s + d.floor_s - d.submission_s for d in jobs]
     values = {"floor": float(np.average(waits_s, weights=[d.weight for d in jobs]))}
@@ -158,7 +158,7 @@ def weighted_jct_lower_bound(demands: Demands) -> LowerBound:
 
 
 def makespan_lower_bound(demands: Demands) -> LowerBound:
-    """The strongest bound on the makespan."""
+    """Return the strongest bound on the makespan."""
     jobs, gpus = demands.jobs, sum(demands.gpus)
     return _best(
         {

@@ -1,1 +1,1 @@
-"""The analytic model: seconds per iteration from layout, architecture and fitted constants."""
+"""Analytic model: seconds per iteration from layout, architecture and fitted constants."""

@@ -1,4 +1,4 @@
-"""The analytic performance model: seconds per iteration from layout, architecture and constants.
+"""Architecture, constants and columns of the analytic performance model.
 
 What it is made of: architectures, constants, and configurations as columns. The formulas are in
 `morph_opt.perf.analytic.terms`, the page with the mathematics is docs/performance-model.md; the
@@ -19,7 +19,7 @@ from morph_opt.domain._validate import require_finite, require_int, require_name
 from morph_opt.perf.analytic.layout import Layout, layout
 
 GRADIENT_BYTES = 4.0
-"""Bytes per parameter of gradients on the wire; reduced in 32 bit, as the public model has it."""
+"""Bytes per parameter of gradients on the wire: 32 bit, as in the public model."""
 
 RECOMPUTING = 1e9
 """Parameters from which offloading runs with checkpointing (the public runs of large models)."""
@@ -33,7 +33,7 @@ PARTS = ("forward", "stall", "backward", "gradients", "optimizer", "rest")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Numbers that a user knows about a model before any run.
+    """Numbers of a model that a user knows before any run.
 
     Parameters
     ----------
@@ -177,14 +177,14 @@ class Constants:
             )
 
     def vector(self) -> Floats:
-        """The constants in order of declaration."""
+        """Constants in order of declaration."""
         return np.array([getattr(self, field.name) for field in fields(self)])
 
 
 _MOST = {"forward_share": 1.0} | dict.fromkeys(
     ("launch_overlap", "overlap", "zero_overlap", "ring_power", "rail_power", "gather_growth"), 25.0
 )
-"""Largest values: a share, and exponents with which a power of 1e9 s is still a number."""
+"""Largest values: a share, and exponents with which a power of 1e9 s is finite."""
 CONSTANT_NAMES = tuple(field.name for field in fields(Constants))
 _LAYOUT_NAMES = tuple(field.name for field in fields(Layout))
 _OF_LAYOUT = attrgetter(*_LAYOUT_NAMES)
@@ -210,7 +210,7 @@ class Features:
 
     @classmethod
     def of(cls, configurations: Iterable[tuple[Shape, ExecutionPlan]]) -> Features:
-        """Columns of these (shape, plan) pairs."""
+        """Return the columns of these (shape, plan) pairs."""
         rows = list(configurations)
         table = np.array([_OF_LAYOUT(layout(*row)) for row in rows])
         table = table.reshape(len(rows), len(_LAYOUT_NAMES))

@@ -1,4 +1,4 @@
-"""How a plan lies on a shape: work per GPU and traffic per link class, free of constants.
+"""Layout of a plan on a shape: work per GPU and traffic per link class, free of constants.
 
 Ranks are laid out as Megatron does (Narayanan et al., SC'21, section 3): tensor parallelism
 innermost, then data parallelism, pipeline stages outermost, over the GPUs node by node. From
@@ -20,7 +20,7 @@ from itertools import pairwise
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
 
 GPUS_PER_RAIL = 2
-"""GPUs that share one network card."""
+"""Number of GPUs that share one network card."""
 
 RAGGED_HALF = 12.0
 """(GPUs - 1) x largest part at which half of the stall of ragged shapes is reached."""
@@ -85,13 +85,13 @@ class Layout:
 
 
 def rails(gpus: int) -> int:
-    """Network cards that a group with ``gpus`` GPUs on a node can use there."""
+    """Return the network cards that a group with ``gpus`` GPUs on a node can use there."""
     return math.ceil(gpus / GPUS_PER_RAIL)
 
 
 @lru_cache(maxsize=65536)
 def layout(shape: Shape, plan: ExecutionPlan) -> Layout:
-    """The layout of a plan on a shape.
+    """Return the layout of a plan on a shape.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _three_d(shape: Shape, plan: ExecutionPlan) -> Layout:
 
 
 def _gradients(stages: list[list[int]], plan: ExecutionPlan) -> tuple[float, float]:
-    """Bytes over NVLink and over the busiest network card, per byte of gradients."""
+    """Return bytes over NVLink and over the busiest network card, per byte of gradients."""
     if plan.dp == 1:
         return 0.0, 0.0
     per_ring = 2 * (plan.dp - 1) / plan.dp / (plan.pp * plan.tp)
@@ -198,7 +198,7 @@ def _gradients(stages: list[list[int]], plan: ExecutionPlan) -> tuple[float, flo
 
 
 def _tensor_rails(stages: list[list[int]], plan: ExecutionPlan) -> float:
-    """1 / rails of the narrowest part of a tensor-parallel group that straddles nodes, else 0."""
+    """Return 1 / rails of the narrowest part of a tensor-parallel group across nodes, else 0."""
     worst = 0.0
     for stage in stages:
         for first in range(0, len(stage), plan.tp):

@@ -1,4 +1,4 @@
-"""The analytic model as a speed model: architectures, constants and supports by name."""
+"""Analytic model as a speed model: architectures, constants and supports by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Quirk:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """All that the speed model knows about one training model.
+    """Everything the speed model knows about one training model.
 
     Parameters
     ----------
@@ -101,15 +101,15 @@ class AnalyticModel:
 
     @property
     def name(self) -> str:
-        """Shown in run folders."""
+        """Name in run folders."""
         return self._name
 
     def models(self) -> Sequence[str]:
-        """Names of the known models, sorted."""
+        """Return the names of the known models, sorted."""
         return self._models
 
     def entry(self, model: str) -> ModelEntry:
-        """What is known about a model.
+        """Return the entry of a model.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class AnalyticModel:
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Predicted seconds per iteration, or None for what `configurations` does not offer."""
+        """Return predicted seconds per iteration; None if `configurations` lacks it."""
         key = (model, node_type, shape, plan, Span.NODE if shape.nodes == 1 else span)
         if key not in self._times:
             self.configurations(model, node_type, shape.gpus, span)  # notes their times
@@ -130,13 +130,13 @@ class AnalyticModel:
         return self._times[key]
 
     def extrapolated(self) -> ExtrapolatedModel:
-        """The same predictions for every shape that a plan can run on, offered or not."""
+        """Return the same predictions for every shape that a plan can run on, offered or not."""
         return ExtrapolatedModel(self)
 
     def predicted_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Predicted seconds per iteration, or None if the plan cannot run on that shape.
+        """Return predicted seconds per iteration, or None if the plan cannot run on that shape.
 
         Shapes that `configurations` does not offer are predicted as well.
         """
@@ -151,7 +151,7 @@ class AnalyticModel:
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
-        """The model's support with predicted times, as a cached tuple."""
+        """Return the model's support with predicted times, as a cached tuple."""
         key = (model, node_type, max_gpus, span)
         if key not in self._rows:
             self._rows[key] = tuple(self._configurations(self.entry(model), key))
@@ -177,7 +177,7 @@ class AnalyticModel:
         pairs: Sequence[tuple[Shape, ExecutionPlan]],
         span: Span,
     ) -> list[float]:
-        """Times of the pairs; an empty list on GPUs that the model knows nothing about."""
+        """Return times of the pairs; an empty list on GPUs that the model does not know."""
         speed = self._gpu_speed.get(node_type.gpu_type.name)
         if speed is None or not pairs:
             return []
@@ -193,7 +193,7 @@ class AnalyticModel:
 
 
 def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Floats:
-    """The constants moved to another node type and span by the ratio of nominal bandwidths."""
+    """Return the constants on another node type and span, scaled by nominal bandwidths."""
     vector = constants.vector()
     at = {name: i for i, name in enumerate(CONSTANT_NAMES)}
     nvlink = node_type.nvlink_gb_per_s / A800_NODE.nvlink_gb_per_s
@@ -208,7 +208,7 @@ def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Float
 
 
 class ExtrapolatedModel:
-    """An `AnalyticModel` as belief about a table: it has a time for shapes that the table offers.
+    """Analytic model as belief about a table, with a time for every shape of the table.
 
     What it offers itself stays what the model offers; `morph_opt.replay.belief.FeasibleBelief`
     asks it for the configurations of the truth.

@@ -1,4 +1,4 @@
-"""Model files: entries of the analytic model, and what they say of new models, as TOML."""
+"""Model files: entries of the analytic model and priors of new models, as TOML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morph_opt.perf.analytic.prior import Population, prior
 
 
 def outlines_of(text: str, file: str, population: Population) -> list[ModelEntry]:
-    """Entries of a file that may lack constants; these are then the median of a population.
+    """Return entries of a file; missing constants become the median of a population.
 
     For users who have a model's architecture and no run yet. Other parameters and errors as
     `entries_of`.
@@ -24,7 +24,7 @@ def outlines_of(text: str, file: str, population: Population) -> list[ModelEntry
 
 
 def entries_of(text: str, file: str) -> list[ModelEntry]:
-    """Entries of a model file.
+    """Return the entries of a model file.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def _entries(text: str, file: str, population: Population | None = None) -> list
 
 
 def population_of(text: str, file: str) -> Population:
-    """The population of a model file.
+    """Return the population of a model file.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def population_of(text: str, file: str) -> Population:
 
 
 def dump(entries: Sequence[ModelEntry], population: Population | None, header: str) -> str:
-    """Text of a model file; `entries_of` and `population_of` read it back.
+    """Return the text of a model file, for `entries_of` and `population_of` to read.
 
     Parameters
     ----------

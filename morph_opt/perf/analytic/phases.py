@@ -1,4 +1,4 @@
-"""Phases that a run reports, and which parts of the model each of them holds.
+"""Phases that a run reports, and the parts of the model in each of them.
 
 A profiler tells forward, synchronisation (backward pass and gradients) and optimizer times of an
 iteration. They tell constants apart that the iteration time alone mixes. What a phase holds
@@ -25,7 +25,7 @@ EXCESS = 1.1
 
 
 class Timers(StrEnum):
-    """What the timers of a run wait for."""
+    """Synchronisation of the timers of a run."""
 
     SYNCHRONISED = "synchronised"
     """Every phase waits for its kernels; what a user should measure."""
@@ -36,7 +36,7 @@ class Timers(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of an iteration that a run reports.
+    """Part of an iteration that a run reports.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Phase:
 
 
 def booked(plan: ExecutionPlan, timers: Timers) -> tuple[tuple[str, ...], ...]:
-    """Parts in the phases forward, synchronisation, optimizer and rest; () if it has none."""
+    """Return the parts in the phases forward, synchronisation, optimizer and rest; () if none."""
     if plan.family is PlanFamily.THREE_D:
         # a pipeline runs both passes at once
         return ((), ("forward", "backward"), ("optimizer",), ("stall", "gradients", "rest"))
@@ -74,7 +74,7 @@ def phases_of(
     reported_s: tuple[float, float, float],
     timers: Timers = Timers.SYNCHRONISED,
 ) -> tuple[Phase, ...]:
-    """Phases of a run from its reported forward, synchronisation and optimizer times.
+    """Return the phases of a run from its forward, synchronisation and optimizer times.
 
     A phase that reports nothing is taken as booked with synchronisation.
 

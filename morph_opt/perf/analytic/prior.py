@@ -1,4 +1,4 @@
-"""What is believed about a model's constants before any of its runs.
+"""Prior of a model's constants before any of its runs.
 
 Two layers. The *wide* prior comes from hardware and architecture numbers and is given here. The
 *population* narrows it with the constants of models that were fitted before; it is estimated by
@@ -39,7 +39,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How the constants of fitted models lie around the wide prior.
+    """Distribution of the constants of fitted models around the wide prior.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def _tables() -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def ideal_compute_s(architecture: Architecture) -> float:
-    """Seconds of forward and backward pass on one GPU at its peak (6 flops per weight, token)."""
+    """Return seconds of both passes on one GPU at its peak (6 flops per weight, token)."""
     tokens = architecture.sequence * architecture.global_batch
     return 6.0 * architecture.parameters * tokens / PEAK_FLOPS
 
 
 def wide_prior(architecture: Architecture) -> Prior:
-    """Prior from hardware and architecture numbers alone."""
+    """Return the prior from hardware and architecture numbers alone."""
     many = {
         "common": (1, 1),
         "per_billion": (architecture.parameters, 1e9),
@@ -87,7 +87,7 @@ def wide_prior(architecture: Architecture) -> Prior:
 
 
 def prior(architecture: Architecture, population: Population | None = None) -> Prior:
-    """The wide prior, narrowed by a population of fitted models if there is one."""
+    """Return the wide prior, narrowed by a population of fitted models if given."""
     wide = wide_prior(architecture)
     if population is None:
         return wide

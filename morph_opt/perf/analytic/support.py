@@ -1,4 +1,4 @@
-"""Which (shape, plan) pairs a model can run at all."""
+"""(Shape, plan) pairs that a model can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morph_opt.perf.analytic.layout import layout, rails
 
 GIB = 2.0**30
 HOST_BYTES_PER_PARAMETER = 16
-"""ZeRO-Offload keeps 32-bit weights, momentum, variance and gradients in host memory."""
+"""Bytes per parameter in host memory under ZeRO-Offload: 32-bit weights, two moments, gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Support:
     def pairs(
         self, architecture: Architecture, node_gpus: int, max_gpus: int
     ) -> Iterator[tuple[Shape, ExecutionPlan]]:
-        """Every (shape, plan) on nodes of ``node_gpus`` GPUs with at most ``max_gpus`` GPUs."""
+        """Return every (shape, plan) on nodes of ``node_gpus`` GPUs within ``max_gpus``."""
         for plan in self.plans:
             for gpus in self.gpus:
                 if gpus <= max_gpus and architecture.global_batch % gpus == 0:
@@ -64,7 +64,7 @@ class Support:
                     yield Shape((part,) * (gpus // part)), plan
 
     def allows(self, architecture: Architecture, shape: Shape, plan: ExecutionPlan) -> bool:
-        """Whether a plan can run on a shape at all, offered by `pairs` or not."""
+        """Return whether a plan can run on a shape, offered by `pairs` or not."""
         if plan.family is not PlanFamily.THREE_D:
             in_sizes = shape.gpus in self.gpus and architecture.global_batch % shape.gpus == 0
             return plan in self.plans and in_sizes
@@ -75,7 +75,7 @@ class Support:
 def side_demand(
     architecture: Architecture, shape: Shape, plan: ExecutionPlan, iteration_s: float
 ) -> SideDemand:
-    """Host memory and network share that a configuration holds next to each GPU.
+    """Return host memory and network share held next to each GPU.
 
     Host memory is 16 bytes per parameter of ZeRO-Offload, split over its GPUs (Ren et al.,
     ATC'21, section 4). The network share is the mean traffic of gradients and parameters that

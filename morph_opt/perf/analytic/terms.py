@@ -1,4 +1,4 @@
-"""The formulas of the analytic model: seconds of every part of an iteration.
+"""Formulas of the analytic model: seconds of every part of an iteration.
 
 See docs/performance-model.md for the page with the mathematics; the names are the same there.
 """
@@ -20,7 +20,7 @@ from morph_opt.perf.analytic.architecture import (
 
 
 def predict_s(architecture: Architecture, constants: Floats, features: Features) -> Floats:
-    """Seconds per iteration of every row.
+    """Return seconds per iteration of every row.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def predict_s(architecture: Architecture, constants: Floats, features: Features)
 
 
 def parts_s(architecture: Architecture, constants: Floats, features: Features) -> Floats:
-    """Seconds of the parts `PARTS` of every row.
+    """Return seconds of the parts `PARTS` of every row.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def parts_s(architecture: Architecture, constants: Floats, features: Features) -
 def _passes(
     architecture: Architecture, c: SimpleNamespace, features: Features
 ) -> tuple[Floats, Floats]:
-    """Forward and backward pass with recomputation, tensor traffic and pipeline."""
+    """Return seconds of both passes with recomputation, tensor traffic and pipeline."""
     x, offload, three_d = features.columns, features.offload, features.three_d
     large = float(architecture.parameters > RECOMPUTING)
     checkpoint = np.maximum(features.checkpoint, offload * large)
@@ -92,7 +92,7 @@ def _passes(
 def _network(
     architecture: Architecture, c: SimpleNamespace, features: Features, backward: Floats
 ) -> tuple[Floats, Floats]:
-    """What synchronisation adds to the backward pass, and gathering of updated parameters."""
+    """Return seconds that gradient synchronisation and gathering add to the backward pass."""
     x, zero, offload = features.columns, features.zero, features.offload
     plain = 1 - zero - offload - features.three_d
     ring = np.exp(x["log_ring"] * (1 - c.ring_power))
@@ -119,7 +119,7 @@ def _network(
 
 
 def _optimizer(architecture: Architecture, c: SimpleNamespace, features: Features) -> Floats:
-    """Optimizer step on the GPUs, or in host memory when offloading."""
+    """Return seconds of the optimizer step on the GPUs, or in host memory when offloading."""
     x, offload = features.columns, features.offload
     on_gpu = c.optimizer_s * x["optimizer"]
     on_gpu = on_gpu * (1 - offload + (c.zero_optimizer - 1) * features.zero)

@@ -1,4 +1,4 @@
-"""The built-in models: architectures, fitted constants and supports, in ``zoo.toml``."""
+"""Built-in models: architectures, fitted constants and supports from ``zoo.toml``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZOO_FILE = "zoo.toml"
 
 @lru_cache(maxsize=1)
 def builtin_model() -> AnalyticModel:
-    """The speed model of the built-in zoo on A800 nodes; one shared, immutable object.
+    """Return the speed model of the built-in zoo on A800 nodes; one shared, immutable object.
 
     Its constants are fitted to the public Morphling measurements by
     ``python -m benchmarks.perf fit-zoo``; it is the truth of the project's twin traces.
@@ -24,16 +24,16 @@ def builtin_model() -> AnalyticModel:
 
 
 def zoo_on(gpu_speed: Mapping[str, float]) -> AnalyticModel:
-    """The built-in zoo on further GPU types, by compute speed relative to an A800."""
+    """Return the built-in zoo on further GPU types, by compute speed relative to an A800."""
     return AnalyticModel(entries_of(zoo_text(), ZOO_FILE), name="model", gpu_speed=gpu_speed)
 
 
 @lru_cache(maxsize=1)
 def builtin_population() -> Population:
-    """How the constants of the zoo's models vary: the prior of a new model."""
+    """Return the distribution of the zoo's constants: the prior of a new model."""
     return population_of(zoo_text(), ZOO_FILE)
 
 
 def zoo_text() -> str:
-    """Content of the zoo's model file."""
+    """Return the content of the zoo's model file."""
     return packaged_text(__package__, ZOO_FILE)

@@ -1,1 +1,1 @@
-"""From a few profiled runs to constants, their uncertainty, and the runs to make next."""
+"""Fitting: from a few profiled runs to constants, their uncertainty, and the next runs to make."""

@@ -1,4 +1,4 @@
-"""Refuse runs that cannot tell the constants or whose unit is wrong, and say what would help."""
+"""Refusal of runs that cannot determine the constants or have a wrong unit."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from morph_opt.perf.fitting.fit import fit
 from morph_opt.perf.fitting.runs import Run
 
 FEWEST = 4
-"""Runs below which nothing is fitted."""
+"""Least number of runs for a fit."""
 
 SLOWEST, FASTEST = 1000.0, 0.3
 """Plausible times relative to training at the GPUs' peak; public runs lie between 1 and 70."""
 
 ALONE = 300.0
-"""Factor between a run and the median of its file beyond which its unit is suspect."""
+"""Factor between a run and the median of its file above which its unit is suspect."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What has to be among the runs if the model is to predict such configurations."""
+    """Kind of run that is needed to predict certain configurations."""
 
     constants: str
     what: str
@@ -94,7 +94,7 @@ def check_enough(
     belief: Prior,
     file: str | None = None,
 ) -> None:
-    """Refuse runs that leave a constant unknown on which some candidate depends.
+    """Refuse runs that leave a constant undetermined on which some candidate depends.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _suggest(
     wanted: Sequence[Callable[[Pair], bool]],
     at_least: int,
 ) -> list[Pair]:
-    """For each need the most useful run that meets it, and more until there are enough."""
+    """Return the most useful run for each need, and more until there are enough."""
     seen = {(run.shape, run.plan) for run in runs}
     open_pairs = [pair for pair in candidates if pair not in seen]
     known = fit(architecture, runs, belief)

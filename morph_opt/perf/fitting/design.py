@@ -1,4 +1,4 @@
-"""Which runs to profile next: those that reduce the uncertainty of all predictions most."""
+"""Choice of the runs to profile next: those that reduce the uncertainty of predictions most."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from morph_opt.perf.fitting.errors import Evaluator, Outputs, covariance_between
 from morph_opt.perf.fitting.fit import Fit
 
 DRAWS = 8
-"""Possible truths that a design is averaged over; more change less than another seed does."""
+"""Number of possible truths over which a design is averaged; more change less than a new seed."""
 
 DIGITS = 9
-"""Decimals of a gain, relative to the largest: gains within rounding are a tie, the first wins."""
+"""Decimals of a gain relative to the largest, so that rounding errors do not break ties."""
 
 BUDGET = 20_000_000
-"""Numbers that all truths together may hold: fewer are drawn if there are many candidates."""
+"""Largest count of numbers in all truths together; fewer are drawn for many candidates."""
 
 CLIP = 1.5
-"""Draws stay within this many standard deviations, so that no freak truth rules the design."""
+"""Largest distance of draws from the mean in standard deviations, against freak truths."""
 
 SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """One possible truth.
+    """Possible truth.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class _World:
     own: Floats
 
     def learn(self, outputs: Ints) -> None:
-        """Measure these outputs."""
+        """Update on a measurement of these outputs."""
         for index in outputs:
             column = self.covariance[:, index].copy()
             scaled = column / (column[index] + self.own[index])
             np.subtract(self.covariance, np.outer(column, scaled), out=self.covariance)
 
     def gain(self, totals: Ints, outputs: Ints) -> float:
-        """Share of the mean standard deviation of the totals that measuring would remove."""
+        """Return the share of the mean standard deviation that measuring would remove."""
         variance = self.covariance[totals, totals]
         cross = self.covariance[np.ix_(totals, outputs)]
         block = self.covariance[np.ix_(outputs, outputs)] + np.diag(self.own[outputs])
@@ -70,7 +70,7 @@ def choose_runs(
     seed: int = SEED,
     timers: Timers | None = None,
 ) -> list[int]:
-    """Indices of the candidates to run next, most useful first.
+    """Return indices of the candidates to run next, most useful first.
 
     Greedy reduction of the mean standard deviation of log-time over all candidates, on the model
     linearised at the present belief and at `DRAWS` truths drawn from it. The errors of the model
@@ -123,13 +123,13 @@ def choose_runs(
 
 
 def _parts_of(plan: ExecutionPlan, timers: Timers | None) -> list[tuple[str, ...]]:
-    """Parts of the iteration time, and of the phases if runs report them."""
+    """Return parts of the iteration time, and of the phases if runs report them."""
     phases = booked(plan, timers) if timers else ()
     return [PARTS, *(parts for parts in phases if parts)]
 
 
 def _worlds(belief: Fit, outputs: Outputs, seed: int) -> list[_World]:
-    """The outputs at possible truths, before any of their runs."""
+    """Return the outputs at possible truths, before any of their runs."""
     known = Evaluator(belief.architecture, outputs)
     before = np.diag(belief.prior.log_sd**2)
     root = np.linalg.cholesky(belief.log_covariance)

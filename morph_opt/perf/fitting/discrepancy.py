@@ -1,4 +1,4 @@
-"""How the model errs: covariance of ``log(measured) - log(predicted)`` between configurations.
+"""Model error: covariance of ``log(measured) - log(predicted)`` between configurations.
 
 Errors of one plan family, or of one shape, go together. Telling the fit so keeps it from believing
 eight runs of the same plan more than they deserve, and lets a sampled run correct its neighbours
@@ -55,7 +55,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """Whole numbers that are equal where two configurations share something; shape (rows,)."""
+    """Whole numbers, equal for configurations that share a property; shape (rows,)."""
 
     shape: NDArray[np.int64]
     plan: NDArray[np.int64]
@@ -92,7 +92,7 @@ def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What configurations share, 0 to 1; shape (left, right) each. Fields as in `Scales`."""
+    """Properties that configurations share, 0 to 1; fields as in `Scales`, shape (left, right)."""
 
     shape: Floats
     ragged: Floats
@@ -125,7 +125,7 @@ class Shared:
         )
 
     def covariance(self, scales: Scales) -> Floats:
-        """Covariance of the errors, without the part of the single run; (left, right)."""
+        """Return the covariance of the errors without that of single runs, shape (left, right)."""
         total = np.zeros_like(self.shape)
         for field in fields(self):
             scale = getattr(scales, field.name)
@@ -135,7 +135,7 @@ class Shared:
 
 
 def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales) -> Floats:
-    """Covariance of the model's errors, without the part of the single run.
+    """Return the covariance of the model's errors without that of single runs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How the model errs, part by part of an iteration.
+"""Model error by parts of an iteration.
 
 A run tells the times of its phases, or of the whole iteration only. Both are *outputs*: logarithms
 of sums of parts. The error of an output is the mean of its parts' errors, weighted by their share
@@ -22,7 +22,7 @@ from morph_opt.perf.fitting.discrepancy import Pair, Scales, Shared
 from morph_opt.perf.fitting.runs import Run
 
 _STEP = 1e-4
-"""Of a derivative, in logarithms."""
+"""Step of numerical derivatives, in logarithms."""
 
 _PASSES = [PARTS.index("forward"), PARTS.index("backward")]
 
@@ -59,12 +59,12 @@ ERRORS = Errors(
     floor=(0.003, 0.0, 0.003, 0.003, 0.003, 0.012),
     alone=0.35,
 )
-"""For fits on a few runs."""
+"""Standard deviations for fits on a few runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Times that can be observed.
+    """Observable times.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Outputs:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], parts: Sequence[Sequence[Sequence[str]]]) -> Outputs:
-        """For every configuration, the parts of each of its outputs."""
+        """Return, for every configuration, the parts of each of its outputs."""
         rows = [(index, held) for index, group in enumerate(parts) for held in group]
         return cls(
             tuple(pairs),
@@ -92,12 +92,12 @@ class Outputs:
 
     @classmethod
     def totals(cls, pairs: Sequence[Pair]) -> Outputs:
-        """The iteration time of every configuration."""
+        """Return the iteration time of every configuration."""
         return cls.of(pairs, [[PARTS]] * len(pairs))
 
 
 def observed(runs: Sequence[Run]) -> tuple[Outputs, Floats]:
-    """What runs tell: phases if they hold every part, else phases and the whole iteration.
+    """Return the outputs of runs: phases if these cover every part, else also the iteration.
 
     Returns
     -------
@@ -133,12 +133,12 @@ class Evaluator:
         self.outputs = outputs
 
     def logs(self, log_constants: Floats) -> Floats:
-        """Logarithms of the predicted times, shape (outputs,)."""
+        """Return logarithms of the predicted times, shape (outputs,)."""
         result: Floats = np.log((self._parts(log_constants) * self.outputs.mask).sum(axis=1))
         return result
 
     def shares(self, log_constants: Floats) -> tuple[Floats, Floats]:
-        """Shares of the parts in each output, and of each output in its iteration.
+        """Return shares of the parts in each output, and of each output in its iteration.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class Evaluator:
         return held / size[:, None], size / parts.sum(axis=1)
 
     def jacobian(self, log_constants: Floats) -> tuple[Floats, Floats]:
-        """Logarithms and their derivatives, shapes (outputs,) and (outputs, constants)."""
+        """Return logarithms and derivatives, shapes (outputs,) and (outputs, constants)."""
         base = self.logs(log_constants)
         slope = np.empty((len(base), len(log_constants)))
         for index in range(len(log_constants)):
@@ -169,7 +169,7 @@ class Evaluator:
 def covariance_between(
     left: Outputs, left_share: Floats, right: Outputs, right_share: Floats, errors: Errors
 ) -> Floats:
-    """Covariance of the errors of outputs, without what is not shared.
+    """Return the covariance of the errors of outputs, without their own variance.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def covariance_between(
 
 
 def own_variance(outputs: Outputs, share: Floats, size: Floats, errors: Errors) -> Floats:
-    """Variance that an output shares with no other, shape (outputs,)."""
+    """Return the variance that an output shares with no other, shape (outputs,)."""
     run = np.array([kernel.run for kernel in errors.kernels])
     floor = outputs.mask @ np.square(errors.floor)
     total: Floats = np.square(share) @ np.square(run) + floor / size**2
@@ -205,7 +205,7 @@ def own_variance(outputs: Outputs, share: Floats, size: Floats, errors: Errors) 
 
 
 def _alone(outputs: Outputs) -> Floats:
-    """1.0 where a configuration is one GPU without checkpointing, shape (outputs,)."""
+    """Return 1.0 for configurations of one GPU without checkpointing, shape (outputs,)."""
     found = [
         shape.gpus == 1
         and not plan.gradient_checkpointing

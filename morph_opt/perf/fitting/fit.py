@@ -30,17 +30,17 @@ from morph_opt.perf.fitting.errors import (
 from morph_opt.perf.fitting.runs import Run
 
 BOUND = 6.0
-"""Constants stay within this many prior standard deviations."""
+"""Largest distance of constants from the prior in its standard deviations."""
 
 SOFT = 2.0
-"""Whitened residuals beyond this count linearly, not squared."""
+"""Whitened residual above which the loss is linear instead of squared."""
 
 PASSES = 2
-"""Fits with weights from the fit before; weights depend on the shares of the parts."""
+"""Number of fits with weights from the fit before, as weights depend on the fit."""
 
 
 BLOCK = 64
-"""Rows of a covariance whose diagonal is wanted."""
+"""Rows of a covariance computed at once if only its diagonal is needed."""
 
 CORRECTION_LIMIT = 0.15
 """A run moves the prediction of its neighbours by no more than this (natural logarithm), or two
@@ -49,7 +49,7 @@ standard deviations if these are more."""
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Predicted times and how sure they are.
+    """Predicted times with their uncertainty.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ class Fit:
         return Constants(**{n: float(v) for n, v in zip(CONSTANT_NAMES, values, strict=True)})
 
     def determined(self) -> dict[str, float]:
-        """Share of each constant's prior variance that the runs removed, 0 to 1."""
+        """Return share of each constant's prior variance that the runs removed, 0 to 1."""
         left = np.diag(self.log_covariance) / self.prior.log_sd**2
         return {n: float(1 - v) for n, v in zip(CONSTANT_NAMES, left, strict=True)}
 
     def predict(self, pairs: Sequence[Pair]) -> Prediction:
-        """Times of configurations, corrected by what the runs showed of the model's errors."""
+        """Return times of configurations, corrected by the errors that the runs showed."""
         wanted = Evaluator(self.architecture, Outputs.totals(pairs))
         base, slope = wanted.jacobian(self.log_constants)
         share, size = wanted.shares(self.log_constants)
@@ -130,7 +130,7 @@ def fit(
     belief: Prior | None = None,
     errors: Errors = ERRORS,
 ) -> Fit:
-    """Constants that explain the runs, as far as the runs tell and the prior elsewhere.
+    """Fit the constants to the runs, with the prior for what they do not determine.
 
     Minimises a soft-l1 loss of ``log(predicted / measured)`` of phases, or of iteration times
     where a run has none, whitened by the covariance of the model's errors, plus the squared
@@ -159,7 +159,7 @@ def fit(
 def _solve(
     seen: Evaluator, measured: Floats, belief: Prior, noise: Floats, start: Floats
 ) -> Floats:
-    """Most probable constants, in prior standard deviations from the prior."""
+    """Return the most probable constants, in prior standard deviations from the prior."""
     whiten = np.linalg.inv(cholesky(noise, lower=True))
 
     def residuals(z: Floats) -> Floats:
@@ -178,14 +178,14 @@ def _solve(
 
 
 def of_constants(architecture: Architecture, constants: Constants) -> Fit:
-    """A fit that knows constants and not the runs behind them: only the model is uncertain."""
+    """Return a fit with known constants and unknown runs: only the model is uncertain."""
     values = np.log(constants.vector())
     nothing = np.zeros((len(values), len(values)))
     return Fit(architecture, values, nothing, prior(architecture), ())
 
 
 def _noise(seen: Evaluator, log_constants: Floats, errors: Errors) -> Floats:
-    """Covariance of what is observed around the model, shape (outputs, outputs)."""
+    """Return the covariance of observations around the model, shape (outputs, outputs)."""
     share, size = seen.shares(log_constants)
     noise = covariance_between(seen.outputs, share, seen.outputs, share, errors)
     noise += np.diag(own_variance(seen.outputs, share, size, errors))
@@ -193,7 +193,7 @@ def _noise(seen: Evaluator, log_constants: Floats, errors: Errors) -> Floats:
 
 
 def _shared_variance(outputs: Outputs, share: Floats, errors: Errors) -> Floats:
-    """Diagonal of `covariance_between` of outputs with themselves, in blocks to spare memory."""
+    """Return the diagonal of `covariance_between` of outputs with themselves, in blocks."""
     blocks = []
     for first in range(0, len(outputs.at), BLOCK):
         at = outputs.at[first : first + BLOCK]

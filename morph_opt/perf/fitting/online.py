@@ -1,4 +1,4 @@
-"""A belief that learns: predictions corrected by the iteration times observed in the replay.
+"""Learning belief: predictions corrected by iteration times observed in the replay.
 
 The correction of a configuration is the mean of a Gaussian process on the logarithm of
 ``observed / predicted``: an observed configuration takes its observed time, others move with those
@@ -23,13 +23,13 @@ from morph_opt.perf.fitting.discrepancy import Pair, Scales, covariance
 from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
 
 LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
-"""How wrong a model's predictions may be, and what errors go together."""
+"""Standard deviations of a model's errors, by what configurations share."""
 
 FAMILY = 0.35
-"""A whole plan family may be off by a factor of 2 (two deviations), for all models alike."""
+"""Standard deviation of the error of a plan family for all models alike: a factor of 2 in two."""
 
 NEWS = 0.03
-"""Observations this close to the belief (natural logarithm) are no news.
+"""Distance of logarithms below which an observation changes nothing.
 
 Believing every percent would make the policy move jobs to configurations that merely have not
 been seen yet; moving costs a restart.
@@ -49,7 +49,7 @@ class _Solved:
 
 
 class OnlineModel(SpeedsOver):
-    """Speed model that corrects another one by what was observed.
+    """Speed model that corrects another one by observations.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class OnlineModel(SpeedsOver):
 
     @property
     def name(self) -> str:
-        """That of the base, with ``+online``."""
+        """Name of the base with ``+online``."""
         return f"{self._base.name}+online"
 
     @property
@@ -110,7 +110,7 @@ class OnlineModel(SpeedsOver):
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """The observed time, else the corrected prediction, or None if the base has none."""
+        """Return the observed time, else the corrected prediction, or None if the base has none."""
         believed = self._base.iteration_s(model, node_type, shape, plan, span)
         if believed is None:
             return None
@@ -144,7 +144,7 @@ class OnlineModel(SpeedsOver):
         right_models: Sequence[str],
         right: Sequence[Pair],
     ) -> Floats:
-        """Covariance of the base's errors: within a model, and of a family in all models."""
+        """Return the covariance of errors: within a model, and of a family in all models."""
         same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
         kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=FAMILY, reach=0.0, degree=0.0)
         within = same * covariance(left, right, LEARNING)

@@ -1,4 +1,4 @@
-"""Profiled runs: the public Morphling tables and a user's own CSV."""
+"""Profiled runs of one model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own profiled runs: CSV with shape, plan, iteration_s, and phases if known."""
+"""Profiled runs of a user's own: CSV with shape, plan, iteration_s, and phases if known."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from morph_opt.perf.fitting.runs import Run
 
 COLUMNS = ("shape", "plan", "iteration_s")
 PHASE_COLUMNS = ("forward_s", "sync_s", "optimizer_s")
-"""Optional, all or none: times of the phases, each waiting for its kernels."""
+"""Optional columns, all or none: times of the phases, each waiting for its kernels."""
 
 
 def read_runs(file: Path) -> list[Run]:
-    """Runs of a CSV file such as ``8,dp+ga,0.41``.
+    """Read runs from a CSV file with lines such as ``8,dp+ga,0.41``.
 
     With the columns `PHASE_COLUMNS`, a row either fills all three of them (0 where a phase is
     booked with synchronisation, the backward pass) or none.
@@ -44,7 +44,7 @@ def read_runs(file: Path) -> list[Run]:
 
 
 def _has_phases(row: Row) -> bool:
-    """Whether the header has the phases; part of them is refused."""
+    """Return whether the header has the phases; refuse a part of them."""
     missing = [name for name in PHASE_COLUMNS if name not in row.cells]
     if 0 < len(missing) < len(PHASE_COLUMNS):
         rule = f"column is missing; {', '.join(PHASE_COLUMNS)} belong together"

@@ -1,1 +1,1 @@
-"""What a plan needs on each GPU and on the host, and whether that fits."""
+"""Memory of a plan on each GPU and on the host, and whether it fits."""

@@ -1,4 +1,4 @@
-"""Numbers of the training models that their memory follows from, as published.
+"""Published numbers of training models that determine their memory.
 
 The architectures are those of the performance model's zoo (one source); here stands only what
 memory needs besides: the vocabulary and whether input and output embeddings are one matrix.
@@ -23,7 +23,7 @@ from morph_opt.perf.analytic.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Published numbers of a training model that its memory follows from.
+    """Published numbers of a training model that determine its memory.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ _MICRO_BENCHMARKS = (
 
 @lru_cache(maxsize=1)
 def published_facts() -> Mapping[str, ModelFacts]:
-    """Facts of the zoo's models and of the two micro-benchmarks, by name."""
+    """Return facts of the zoo's models and of the two micro-benchmarks, by name."""
     # the architectures alone: memory does not depend on fitted constants
     tables = packaged_toml("morph_opt.perf.analytic", "zoo.toml")["models"]
     found = {
@@ -101,13 +101,13 @@ def published_facts() -> Mapping[str, ModelFacts]:
 
 
 def facts_of(model: str, facts: Mapping[str, ModelFacts] | None = None) -> ModelFacts | None:
-    """Facts of a model, or None if there are none; a suffix ``@...`` of the name is ignored."""
+    """Return the facts of a model, or None; a suffix ``@...`` of the name is ignored."""
     known = published_facts() if facts is None else facts
     return known.get(model, known.get(model.partition("@")[0]))
 
 
 def known_facts(model: str) -> ModelFacts:
-    """The same, where there must be some.
+    """Return the facts of a model that must have some.
 
     Raises
     ------

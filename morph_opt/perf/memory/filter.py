@@ -1,4 +1,4 @@
-"""A speed model without the plans that cannot run, and the reason for each of them."""
+"""Speed model without the plans that do not fit, and the reason for each of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver
 PROBES = tuple(
     ExecutionPlan.parse(label) for label in ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload")
 )
-"""Plans of which `MemoryFilter.refusals` speaks even where the speed model does not offer them."""
+"""Plans that `MemoryFilter.refusals` covers even if the speed model does not offer them."""
 
 ALL_GPUS = 1 << 16
-"""More GPUs than a speed model is ever asked for; stands for "no limit"."""
+"""Number of GPUs that stands for "no limit"."""
 
 
 class Refusal(NamedTuple):
-    """A plan that cannot run on a shape, and why."""
+    """Plan that cannot run on a shape, and the reason."""
 
     shape: Shape
     plan: ExecutionPlan
@@ -30,7 +30,7 @@ class Refusal(NamedTuple):
 
 
 class MemoryFilter(SpeedsOver):
-    """Speed model that offers what another one offers, less what does not fit.
+    """Speed model that offers the configurations of another one that fit in memory.
 
     Offloading plans get their host memory as side demand where the other model gives none.
 
@@ -59,23 +59,23 @@ class MemoryFilter(SpeedsOver):
 
     @property
     def name(self) -> str:
-        """That of the filtered model: the times are its own."""
+        """Name of the filtered model, whose times these are."""
         return self._base.name
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Models without facts; nothing of theirs is refused."""
+        """Models without facts, for which nothing is refused."""
         return tuple(model for model, facts in self._facts.items() if facts is None)
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
-        """Workers take turns within the memory of one; see `morph_opt.perf.ests`."""
+        """Return worker times; workers take turns within the memory of one."""
         known = elastic_speeds(self._base)
         return None if known is None else known.worker_units(model, gpu_type)
 
     def why_not(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> str | None:
-        """Why a plan cannot run, in words; None if nothing speaks against it.
+        """Return why a plan cannot run, in words; None if it can.
 
         A plan against which nothing speaks may still be unknown to the speed model.
         """
@@ -97,7 +97,7 @@ class MemoryFilter(SpeedsOver):
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Seconds per iteration, or None if that cannot run or is unknown."""
+        """Return seconds per iteration, or None if that cannot run or is unknown."""
         seconds = self._base.iteration_s(model, node_type, shape, plan, span)
         if seconds is None or self.why_not(model, node_type, shape, plan, span) is not None:
             return None
@@ -126,7 +126,7 @@ class MemoryFilter(SpeedsOver):
         max_gpus: int = ALL_GPUS,
         span: Span = Span.LEAF,
     ) -> list[Refusal]:
-        """What cannot run on nodes of this type, with reasons, for the explanation of a round.
+        """Return what cannot run on nodes of this type, with reasons.
 
         Rows of the filtered model first, in its order; then the `PROBES` that it does not
         offer, on one node, for 1, 2, 4, ... GPUs and a whole node.

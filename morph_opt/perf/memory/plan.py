@@ -1,4 +1,4 @@
-"""Memory that a plan needs, per GPU and on the host, from published formulas.
+"""Memory of a plan, per GPU and on the host, from published formulas.
 
 Sources, cited below by their letter:
 
@@ -35,16 +35,16 @@ PARAMETER_BYTES = 2.0
 """Z: 16-bit parameters."""
 
 GRADIENT_BYTES = 2.0
-"""Z: 16-bit gradients (held; the reduction on the wire is the performance model's business)."""
+"""Z: 16-bit gradients (held; those on the wire belong to the performance model)."""
 
 OPTIMIZER_BYTES = 12.0
 """Z: K = 12, 32-bit parameters, momentum and variance of Adam."""
 
 BUCKET_ELEMENTS = 5e8
-"""ZeRO: elements of the reduce bucket and of the all-gather bucket (DeepSpeed's default)."""
+"""Elements of ZeRO's reduce bucket and all-gather bucket (DeepSpeed's default)."""
 
 FRAMEWORK_GIB = 2.0
-"""Assumption, not a formula: driver context, communication buffers and fragmentation."""
+"""GiB of driver context, communication buffers and fragmentation; an assumption."""
 
 PART_NAMES = {
     "parameters_gib": "parameters",
@@ -54,7 +54,7 @@ PART_NAMES = {
     "buffers_gib": "communication buckets",
     "framework_gib": "framework",
 }
-"""Parts of the memory of a GPU: field to words."""
+"""Parts of the memory of a GPU: field -> words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,18 @@ class PlanMemory:
 
     @property
     def gpu_gib(self) -> float:
-        """All parts on the GPU together."""
+        """Sum of all parts on the GPU."""
         return sum(self.parts().values())
 
     def parts(self) -> dict[str, float]:
-        """GiB on the GPU by the words of `PART_NAMES`, largest first."""
+        """Return GiB on the GPU by the words of `PART_NAMES`, largest first."""
         found = [(words, float(getattr(self, name))) for name, words in PART_NAMES.items()]
         return dict(sorted(found, key=lambda part: -part[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Columns of plans, one row each, from which the formulas are computed at once.
+    """Columns of plans, one row each, for all formulas at once.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Degrees:
         gpus: Sequence[int],
         micro_batch: int | None = None,
     ) -> Degrees:
-        """Columns of plans on these numbers of GPUs, with `smallest_micro_batch` unless given."""
+        """Return columns of plans on these GPUs, with `smallest_micro_batch` by default."""
         three_d = [plan.family is PlanFamily.THREE_D for plan in plans]
         dp = [p.dp if deep else n for p, deep, n in zip(plans, three_d, gpus, strict=True)]
         batch = [
@@ -148,7 +148,7 @@ class Degrees:
 
 
 def smallest_micro_batch(architecture: Architecture, plan: ExecutionPlan, ranks: int) -> int:
-    """Samples per forward pass with which the plan needs least memory.
+    """Return the samples per forward pass with which the plan needs least memory.
 
     One for plans that accumulate: ``+ga``, pipelines, and ZeRO, whose engine accumulates as part
     of its batch size. Plain data parallelism without ``+ga`` passes its whole share at once.
@@ -159,7 +159,7 @@ def smallest_micro_batch(architecture: Architecture, plan: ExecutionPlan, ranks:
 
 
 def memory_columns(facts: ModelFacts, degrees: Degrees) -> dict[str, Floats]:
-    """Every part of `PlanMemory` in GiB, as one array per field, one row per plan.
+    """Return every part of `PlanMemory` in GiB, one array per field, one row per plan.
 
     Pure: numpy arithmetic on the columns, no look-ups.
     """
@@ -180,7 +180,7 @@ def memory_columns(facts: ModelFacts, degrees: Degrees) -> dict[str, Floats]:
 
 
 def _stage_parameters(facts: ModelFacts, degrees: Degrees) -> Floats:
-    """Parameters of one tensor-parallel rank of the first stage: its layers and an embedding."""
+    """Return parameters of one tensor-parallel rank of the first stage: layers and an embedding."""
     layers = np.ceil(facts.architecture.layers / degrees.pp)
     stage = layers * facts.layer_parameters + facts.embedding_parameters
     whole = float(facts.architecture.parameters)
@@ -188,7 +188,7 @@ def _stage_parameters(facts: ModelFacts, degrees: Degrees) -> Floats:
 
 
 def _activations(facts: ModelFacts, degrees: Degrees) -> Floats:
-    """Bytes of activations of the fuller of the first and the last stage (K, sections 4.1-4.3)."""
+    """Return bytes of activations of the fuller of first and last stage (K, sections 4.1-4.3)."""
     arch, tp = facts.architecture, degrees.tp
     tokens = arch.sequence * degrees.micro_batch
     scores = 5.0 * arch.heads * arch.sequence / tp
@@ -208,7 +208,7 @@ def _activations(facts: ModelFacts, degrees: Degrees) -> Floats:
 def plan_memory(
     facts: ModelFacts, plan: ExecutionPlan, shape: Shape, *, micro_batch: int | None = None
 ) -> PlanMemory:
-    """Memory of a plan on a shape.
+    """Return the memory of a plan on a shape.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def plan_memory(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a plan can run, and what it needs.
+    """Whether a plan can run, and its memory.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class Verdict:
 
 
 def judge(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeType) -> Verdict:
-    """Whether a plan fits such nodes, with its memory."""
+    """Return whether a plan fits such nodes, with its memory."""
     mismatch = _mismatch(facts.architecture, plan, shape, node_type)
     if mismatch is not None:
         return Verdict(mismatch)
@@ -261,7 +261,7 @@ def judge(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeT
 
 
 def fits(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeType) -> str | None:
-    """Why the plan cannot run on such nodes, in words; None if it fits.
+    """Return why the plan cannot run on such nodes, in words; None if it fits.
 
     Refused are: more GPUs per node than there are, a plan for another number of GPUs, a global
     batch that the ranks do not divide, more stages than layers, too little memory on the GPU or
@@ -314,7 +314,7 @@ def _short_of(memory: PlanMemory, shape: Shape, node_type: NodeType) -> str | No
 
 
 def tensor_group(plan: ExecutionPlan, shape: Shape, *, nvlink_domain: bool = False) -> str | None:
-    """Why a tensor-parallel group leaves its NVLink domain, in words; None if all stay inside.
+    """Return why a tensor-parallel group leaves its NVLink domain, in words; None if all stay.
 
     Ranks are laid out with tensor parallelism innermost, node by node, so groups stay inside
     their nodes exactly if the degree divides every part.

@@ -1,1 +1,1 @@
-"""Measured speeds: what was profiled, and nothing else, is known."""
+"""Measured speeds: only what was profiled is known."""

@@ -1,4 +1,4 @@
-"""Times of workers that take turns on GPUs, by GPU type: the truth of EasyScale's jobs."""
+"""Times of elastic workers by GPU type: the truth of EasyScale's jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morph_opt.perf.ests import UNIT_S, elastic_model
 from morph_opt.perf.speed import Configuration, require_model
 
 LONGEST_S = 10**6
-"""Of a worker's mini-batch: steps of all workers stay whole numbers of 64 bits."""
+"""Longest time of a worker's mini-batch in seconds, so that steps fit 64-bit integers."""
 
 
 class ElasticTable:
@@ -37,7 +37,7 @@ class ElasticTable:
             self._units[model] = units
 
     def models(self) -> Sequence[str]:
-        """Names, sorted."""
+        """Return the names, sorted."""
         return sorted(self._units)
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
@@ -53,7 +53,7 @@ class ElasticTable:
         plan: ExecutionPlan,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> float | None:
-        """Seconds of a step of all workers on GPUs of one type, wherever they are."""
+        """Return seconds of a step of all workers on GPUs of one type, wherever they are."""
         if plan.family is not PlanFamily.EST:
             return None
         known = elastic_model(self, model, plan, (node_type.gpu_type.name,))
@@ -66,6 +66,6 @@ class ElasticTable:
         max_gpus: int,  # noqa: ARG002
         span: Span,  # noqa: ARG002
     ) -> Sequence[Configuration]:
-        """None: workers run on numbers of GPUs by type, and in no shapes."""
+        """Return nothing: workers run on GPUs by type and not in shapes."""
         self.worker_units(model, "")
         return ()

@@ -1,4 +1,4 @@
-"""Speeds of gangs: jobs that run on the GPUs that they had, or on others by a stated curve.
+"""Speeds of gangs: jobs on their recorded GPUs, or on others by a given curve.
 
 For traces that tell how long a job ran and not how fast: a second of run time is one iteration on
 exactly as many GPUs. With a curve S that the user states, speed(G) = speed(G0) S(G) / S(G0), which
@@ -27,15 +27,15 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import Configuration, require_model
 
 RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
-"""Plan of jobs of which none is known."""
+"""Plan of jobs whose plan is unknown."""
 
 LEAST_FACTOR = MOST_FACTOR = 4
-"""A gang with a curve may run on a fourth to four times its GPUs."""
+"""Smallest factor of GPUs at which a gang with a curve may run; 1 / factor is the largest."""
 
 _AMDAHL = re.compile(r"amdahl:(0(?:\.[0-9]{1,9})?|1(?:\.0{1,9})?)", re.ASCII)
 
 Curve = Callable[[int, NodeType], float | None]
-"""S(G) on nodes of a type, in any unit; None where it does not run."""
+"""Function to the speed S(G) on nodes of a type, in any unit; None if it does not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,24 @@ class Gang:
 
     @property
     def name(self) -> str:
-        """Its model, as jobs name it."""
+        """Name of its model in jobs."""
         return f"{self.kind or '|'.join(self.types) or 'gang'} x{self.gpus}"
 
     def fits(self, node_type: NodeType) -> bool:
-        """Whether nodes of a type are of one of its types: ``a100`` is A100 and A100-80GB."""
+        """Return whether nodes have one of its types: ``a100`` matches A100 and A100-80GB."""
         name = node_type.gpu_type.name.casefold()
         return not self.types or any(
             name == kind or name.startswith(f"{kind}-") for kind in map(str.casefold, self.types)
         )
 
     def job(self, name: str, submission_s: float, duration_s: int, tenant: str = "default") -> Job:
-        """A job of it that runs so many whole seconds."""
+        """Return a job of it that runs this number of whole seconds."""
         gpus, model = self.gpus, self.name
         return Job(name, model, submission_s, duration_s, gpus, RIGID_PLAN, tenant=tenant)
 
 
 def curve_of(text: str) -> Curve:
-    """The curve of ``linear``, ``amdahl:P`` (P of the work is parallel) or a built-in model.
+    """Return the curve ``linear``, ``amdahl:P`` (P of the work is parallel) or of a built-in model.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def curve_of(text: str) -> Curve:
 
 
 def _of_model(model: str) -> Curve:
-    """The built-in model's best speed on so many GPUs of the fewest nodes."""
+    """Return the built-in model's best speed on these GPUs of the fewest nodes."""
     truth = builtin_model()
 
     @lru_cache(maxsize=256)
@@ -129,11 +129,11 @@ class GangTable:
         self._cache: dict[tuple[str, NodeType, int], tuple[Configuration, ...]] = {}
 
     def models(self) -> Sequence[str]:
-        """Names, sorted."""
+        """Return the names, sorted."""
         return sorted(self._gangs)
 
     def types_not_in(self, cluster: Cluster) -> tuple[str, ...]:
-        """GPU types that gangs insist on and no node of the cluster has, sorted."""
+        """Return required GPU types that no node of the cluster has, sorted."""
         kinds = cluster.node_types
         strange = [one for one in self._gangs.values() if not any(map(one.fits, kinds))]
         return tuple(sorted({kind for gang in strange for kind in gang.types}))
@@ -146,7 +146,7 @@ class GangTable:
         plan: ExecutionPlan,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> float | None:
-        """Seconds per iteration of the gang; None where it cannot run.
+        """Return seconds per iteration of the gang; None if it cannot run.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class GangTable:
         max_gpus: int,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> Sequence[Configuration]:
-        """The gang's shapes on such nodes, by number of GPUs, then fewest nodes first.
+        """Return the gang's shapes on such nodes, by number of GPUs, then fewest nodes first.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class GangTable:
         return self._cache[key]
 
     def _counts(self, gang: Gang, node_type: NodeType) -> Sequence[int]:
-        """GPUs that a gang may run on: its own; powers of two below a node, whole nodes above."""
+        """Return the GPU counts of a gang: its own; powers of two within a node, whole nodes."""
         if not gang.fits(node_type):
             return ()
         if self._curve is None:
@@ -202,7 +202,7 @@ class GangTable:
         return sorted({gang.gpus, *(n for n in (*powers, *nodes) if least <= n <= most)})
 
     def _seconds(self, gang: Gang, node_type: NodeType, shape: Shape) -> float | None:
-        """Seconds per iteration in a shape of one of its numbers of GPUs."""
+        """Return seconds per iteration in a shape of one of its GPU counts."""
         own = shape.gpus == gang.gpus
         if (gang.skewed or not own) and shape.nodes > -(-shape.gpus // node_type.gpus):
             return None

@@ -26,7 +26,7 @@ from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
 _SPREAD = "_unconsolidated"
 _KEY = re.compile(r"""\((['"])([^'"\\]+)\1, ([0-9]{1,9})\)""")
 FASTEST, SLOWEST = 1e9, 1e-9
-"""Steps per second; outside is a slip of the keyboard, and durations overflow."""
+"""Limits of steps per second; values outside are typing errors and durations would overflow."""
 
 Key = tuple[str, int]
 """Job type and gang size."""
@@ -34,7 +34,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class GavelThroughputs:
-    """The table as numbers.
+    """Throughput table as arrays.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ class GavelThroughputs:
         return tuple(sorted(self.alone))
 
     def job_keys(self) -> tuple[Key, ...]:
-        """Every (job type, gang) of the table, sorted."""
+        """Return every (job type, gang) of the table, sorted."""
         return tuple(sorted({key for table in self.alone.values() for key in table}))
 
     def fastest(self, key: Key) -> float:
-        """Steps per second alone on the fastest type; 0 where it runs nowhere."""
+        """Return steps per second alone on the fastest type; 0 if it runs nowhere."""
         return max((table.get(key, 0.0) for table in self.alone.values()), default=0.0)
 
     def require_types(self, names: Sequence[str]) -> None:
@@ -227,7 +227,7 @@ class GavelTable(GangTable):
         node_type: NodeType,
         shape: Shape,
     ) -> tuple[float, float] | None:
-        """Seconds per step of two gangs of one size on the same GPUs of one node.
+        """Return seconds per step of two gangs of one size on the same GPUs of one node.
 
         None where the pair was not measured, or does not fit in memory (a throughput of 0).
 
@@ -245,7 +245,7 @@ class GavelTable(GangTable):
         return (1.0 / own, 1.0 / other) if own > 0 and other > 0 else None
 
     def _seconds(self, gang: Gang, node_type: NodeType, shape: Shape) -> float | None:
-        """Seconds per step of the gang."""
+        """Return seconds per step of the gang."""
         kind = node_type.gpu_type.name.lower()
         tables = self.throughputs.alone if shape.nodes == 1 else self.throughputs.spread
         speed = tables.get(kind, {}).get(_key_of(gang), 0.0)

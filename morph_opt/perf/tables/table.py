@@ -1,4 +1,4 @@
-"""Measured iteration times as a speed model: what was not measured cannot run."""
+"""Measured iteration times as a speed model: only measured configurations can run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel, require_model
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured run.
+    """Measured run.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Measurement:
 
 
 class MeasuredTable:
-    """Speed model that knows exactly the measured configurations.
+    """Speed model of exactly the measured configurations.
 
     The span of a placement does not change a measured time: the tables that we read were taken
     on a flat cluster and do not tell spans apart.
@@ -101,7 +101,7 @@ class MeasuredTable:
         self._models = tuple(sorted({model for model, _ in self._rows}))
 
     def models(self) -> Sequence[str]:
-        """Names of the measured models, sorted."""
+        """Return the names of the measured models, sorted."""
         return self._models
 
     def iteration_s(
@@ -112,7 +112,7 @@ class MeasuredTable:
         plan: ExecutionPlan,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> float | None:
-        """Measured seconds per iteration, or None if that was not measured.
+        """Return measured seconds per iteration, or None if not measured.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class MeasuredTable:
         max_gpus: int,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> Sequence[Configuration]:
-        """Measured rows of the model that fit such nodes and ``max_gpus``, as a cached tuple.
+        """Return measured rows of the model that fit such nodes, as a cached tuple.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class MeasuredTable:
 
 
 class Joined:
-    """Speed model of two others.
+    """Speed model of two others, the first of which takes precedence.
 
     Parameters
     ----------
@@ -165,19 +165,19 @@ class Joined:
         self._known = frozenset(first.models())
 
     def models(self) -> Sequence[str]:
-        """Names of both, sorted."""
+        """Return names of both, sorted."""
         return sorted(self._known | set(self._then.models()))
 
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Seconds per iteration, or None if that configuration cannot run."""
+        """Return seconds per iteration, or None if that configuration cannot run."""
         return self._of(model).iteration_s(model, node_type, shape, plan, span)
 
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
-        """Every configuration that can run; see `SpeedModel`."""
+        """Return every configuration that can run; see `SpeedModel`."""
         return self._of(model).configurations(model, node_type, max_gpus, span)
 
     def _of(self, model: str) -> SpeedModel:

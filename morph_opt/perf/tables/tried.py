@@ -1,4 +1,4 @@
-"""A belief that knows what was tried: priors for pairs and places, then what they measured.
+"""Belief from trials: priors for pairs and places, replaced by what was measured.
 
 The introspection of Gandiva (OSDI'18) as a speed model. What a job does alone in its most compact
 place is known (it was profiled); what it does spread over other places, or next to another job, is
@@ -29,7 +29,7 @@ _Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Sh
 
 
 class TriedModel(SpeedsOver):
-    """Speeds of pairs and places that were tried, and priors of the others.
+    """Speeds of tried pairs and places, and priors of the others.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class TriedModel(SpeedsOver):
 
     @property
     def name(self) -> str:
-        """That of the truth, with ``+tried``."""
+        """Name of the truth with ``+tried``."""
         return f"{self._base.name}+tried"
 
     @property
@@ -74,11 +74,11 @@ class TriedModel(SpeedsOver):
 
     @property
     def measures_pairs(self) -> bool:
-        """Whether there are pairs to be tried."""
+        """Whether there are pairs to try."""
         return self._pairs is not None
 
     def fresh(self) -> TriedModel:
-        """The same before anything was tried."""
+        """Return the same model before any trial."""
         return TriedModel(self._base, self._kept)
 
     def observe(
@@ -90,7 +90,7 @@ class TriedModel(SpeedsOver):
         span: Span,
         iteration_s: float,
     ) -> bool:
-        """Take in what a job alone was seen to need; returns whether that changes an answer."""
+        """Take in the time of a job alone and return whether an answer changes."""
         believed = self.iteration_s(model, node_type, shape, plan, span)
         seen = self._places.setdefault((model, node_type, shape, plan), {})
         if believed is None or span_of(shape, span) in seen:
@@ -108,7 +108,7 @@ class TriedModel(SpeedsOver):
         shape: Shape,
         pace_s: tuple[float, float],
     ) -> bool:
-        """Take in what two jobs on the same GPUs were seen to need, likewise."""
+        """Take in the times of two jobs on the same GPUs and return whether an answer changes."""
         believed = self.paired_iteration_s(models, plans, node_type, shape)
         if believed is None or (models, plans, node_type, shape) in self._shared:
             return False
@@ -120,7 +120,7 @@ class TriedModel(SpeedsOver):
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Measured seconds per iteration, else the prior; None if the truth cannot run it."""
+        """Return measured seconds per iteration, else the prior; None if impossible."""
         if self._base.iteration_s(model, node_type, shape, plan, span) is None:
             return None
         return self._believed_s(model, node_type, shape, plan, span)
@@ -140,7 +140,7 @@ class TriedModel(SpeedsOver):
         node_type: NodeType,
         shape: Shape,
     ) -> tuple[float, float] | None:
-        """Measured seconds per iteration of either, else the prior; None if they cannot share."""
+        """Return measured seconds per iteration of each, else the prior, or None."""
         measured = self._shared.get((models, plans, node_type, shape))
         if measured is not None or self._pairs is None:
             return measured
@@ -158,7 +158,7 @@ class TriedModel(SpeedsOver):
     def _believed_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Of what the truth can run."""
+        """Return believed seconds of a configuration that the truth can run."""
         at = span_of(shape, span)
         seen = self._places.get((model, node_type, shape, plan), {})
         if at in seen:
@@ -173,7 +173,7 @@ class TriedModel(SpeedsOver):
     def _compact(
         self, model: str, node_type: NodeType, gpus: int
     ) -> dict[tuple[int, ExecutionPlan], float]:
-        """Seconds per iteration in the most compact place, by GPUs and plan."""
+        """Return seconds per iteration in the most compact place, by GPUs and plan."""
         most = max(1 << (gpus - 1).bit_length(), node_type.gpus)
         key = (model, node_type, most)
         if key not in self._alone:

@@ -1,4 +1,4 @@
-"""EasyScale's greedy grants: a new job its last proposal, running ones more GPUs by score.
+"""EasyScale's greedy grants: a new job gets its last proposal, running jobs more GPUs by score.
 
 A running job asks once per type for more of that type; the highest score goes first, one grant a
 job; GPUs are never taken back. Rules: ``docs/gandiva-easyscale.md``.
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 MOST_WASTE, MOST_GROWTH = 0.30, 2
 DIGITS = 9
-"""Of scores, where ties are not left to rounding errors."""
+"""Decimals of scores, so that rounding errors do not break ties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A placement with a map.
+    """GPUs by type with the assignment of workers to them.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class Proposal:
 
     @property
     def total(self) -> int:
-        """GPUs in all."""
+        """Number of GPUs."""
         return sum(self.gpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a job has: GPUs (some may be idle), workers by type, and the speed that it was sold."""
+    """Holding of a job: GPUs (some may be idle), workers by type, and the speed promised for it."""
 
     gpus: tuple[int, ...]
     workers: tuple[int, ...]
@@ -51,18 +51,18 @@ class Grant:
 
     @property
     def total(self) -> int:
-        """GPUs in all."""
+        """Number of GPUs."""
         return sum(self.gpus)
 
     @classmethod
     def of(cls, proposal: Proposal) -> Grant:
-        """All that a proposal asks for."""
+        """Return the grant of all that a proposal asks for."""
         return cls(proposal.gpus, proposal.workers, proposal.speed)
 
 
 @dataclass(slots=True)
 class Holder:
-    """A job with its proposals and what it has.
+    """Job with its proposals and its grant.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def grant_greedily(
     keeps_idle: bool = False,
     rounded_ties: bool = False,
 ) -> None:
-    """First starts, then grants by score; running jobs keep what they have.
+    """Start new jobs, then grant GPUs by score; running jobs keep what they have.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def grant_greedily(
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """More GPUs of a type."""
+    """Request for more GPUs of one type."""
 
     kind: int
     more: int
@@ -129,7 +129,7 @@ class Ask:
 
 
 def _asks(one: Holder, keeps_idle: bool, rounded_ties: bool) -> list[Ask]:
-    """The best ask of each type."""
+    """Return the best request of each type."""
     now = one.now
     assert now is not None
     best: dict[int, Ask] = {}

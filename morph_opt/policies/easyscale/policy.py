@@ -1,4 +1,4 @@
-"""EasyScale's greedy as a policy of the replay: more GPUs to whom they help most, never fewer.
+"""EasyScale's greedy as a policy: each GPU to the job that gains most, none taken away.
 
 A new job gets its slowest proposal, one GPU; a running one asks once per type for more of it, and
 the highest scores are granted, one a job (`morph_opt.policies.easyscale.grants`). What a job
@@ -30,7 +30,7 @@ _Free = dict[int, list[int]]
 
 
 class EasyScale(Policy):
-    """``homo`` and ``heter``: every vector has its exact step, GPUs left idle are given back.
+    """Policies ``homo`` and ``heter`` with exact step times; GPUs left idle are given back.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class EasyScale(Policy):
         return Decision(Allocation(tuple(given)), report)
 
     def _live(self, known: JobState, state: RoundState, pools: tuple[int, ...]) -> Holder:
-        """A job as the rules see it: its proposals, and what it holds."""
+        """Return a job in the terms of the rules: its proposals and its grant."""
         proposals = self._proposals(known.job, state.cluster, pools)
         if known.running is None:
             return Holder(proposals)
@@ -126,7 +126,7 @@ class EasyScale(Policy):
 def _exact(
     model: ElasticModel, names: Sequence[str], allowed: Sequence[str], pools: Sequence[int]
 ) -> list[Proposal]:
-    """Every vector that needs all its GPUs, with the time that its step takes; fastest first."""
+    """Return every vector that needs all its GPUs, with its step time, fastest first."""
     at = [names.index(name) for name in allowed]
     vectors, steps = model.vectors([pools[k] for k in at])
     waste = model.waste(vectors, steps)
@@ -141,7 +141,7 @@ def _exact(
 
 
 def _pools(state: RoundState) -> tuple[int, ...]:
-    """GPUs by type that are open, or held by a job that may stay where it is."""
+    """Return GPUs by type that are open, or held by a job that may stay."""
     held = {node for s in state.jobs if s.running is not None for node in s.running.placement.nodes}
     count = dict.fromkeys(state.cluster.gpu_types, 0)
     for index, node in enumerate(state.cluster.nodes):
@@ -172,7 +172,7 @@ def _drained(known: JobState, state: RoundState) -> bool:
 
 
 def _free(state: RoundState) -> _Free:
-    """GPUs of open nodes that nobody holds as the round begins."""
+    """Return the GPUs of open nodes that nobody holds at the start of the round."""
     free = {
         index: list(range(node.type.gpus))
         for index, node in enumerate(state.cluster.nodes)
@@ -199,7 +199,7 @@ def _release(free: _Free, held: Assignment, state: RoundState) -> None:
 def _placed(
     known: JobState, gpus: Sequence[int], free: _Free, state: RoundState
 ) -> Assignment | None:
-    """GPUs by type: first those that it holds, then of the fullest nodes; None if there are none.
+    """Return GPUs by type: the job's own first, then those of the fullest nodes; None if too few.
 
     GPUs next to which a node has no side resources left are not there.
     """

@@ -1,1 +1,1 @@
-"""Gandiva: time slices on whole servers, moves, growth and packing."""
+"""Gandiva: time slices on whole servers, migration, growth and packing."""

@@ -1,4 +1,4 @@
-"""Growth into idle GPUs of a job's own servers: to how many, by the speeds of its plan there."""
+"""Growth of a job into idle GPUs of its servers, by the speeds of its plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from morph_opt.perf.speed import SpeedModel
 
 
 class Growth:
-    """GPU counts at which a job is fastest.
+    """Fastest GPU counts of jobs on their servers.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Growth:
     def best(
         self, model: str, plan: ExecutionPlan, kind: NodeType, servers: int, gang: int, most: int
     ) -> int:
-        """The fastest number of GPUs from the gang to ``most``, the smallest of equal ones.
+        """Return the fastest number of GPUs from the gang to ``most``, the smallest if equal.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class Growth:
     def _ask(
         self, model: str, plan: ExecutionPlan, kind: NodeType, servers: int
     ) -> dict[int, float]:
-        """Seconds per iteration by GPUs, on whole servers and a part of one more."""
+        """Return seconds per iteration by GPUs, on whole servers and a part of one more."""
         rows = self._speeds.configurations(model, kind, servers * kind.gpus, Span.LEAF)
         return {
             row.shape.gpus: row.iteration_s

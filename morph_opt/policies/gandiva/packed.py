@@ -1,4 +1,4 @@
-"""Gandiva's slices with packing: pairs of jobs on the same GPUs are one gang among the others.
+"""Gandiva's slices with packing: a pair of jobs on the same GPUs is one gang.
 
 Pairs are made and parted as `morph_opt.policies.gandiva.packing` tries them, with gangs of several
 GPUs counted by these. How a trial ends is what the speeds measured; utilisation, which they do not
@@ -18,11 +18,11 @@ from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gandiva.sharing import Sharing
 
 Relative = tuple[float, float]
-"""What two jobs on the same GPUs keep of their speeds alone."""
+"""Speeds of two jobs on the same GPUs relative to running alone."""
 
 
 class PackedSlices(Policy):
-    """``gandiva`` with packing.
+    """Policy ``gandiva`` with packing.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class PackedSlices(Policy):
         self._slices.observe(self._grouped(state))
 
     def decide(self, state: RoundState) -> Decision:
-        """Slices of jobs alone and pairs."""
+        """Decide the slices of single jobs and pairs."""
         decision = self._slices.decide(self._grouped(state))
         joined = self._sharing.joined(state, self._groups, decision.allocation)
         return replace(decision, allocation=joined)
@@ -76,7 +76,7 @@ class PackedSlices(Policy):
     def _part(
         self, groups: dict[str, tuple[str, ...]], known: Mapping[str, JobState], state: RoundState
     ) -> None:
-        """Part jobs that could not share in the last round, then those that no longer need to."""
+        """Separate jobs that could not share in the last round, or no longer need to."""
         pairs = {key: members for key, members in groups.items() if len(members) > 1}
         # For want of CPUs, say, one of them ran and the other waited.
         failed = {
@@ -101,7 +101,7 @@ class PackedSlices(Policy):
     def _pair(
         self, groups: dict[str, tuple[str, ...]], known: Mapping[str, JobState], state: RoundState
     ) -> None:
-        """Try jobs that are alone next to each other, while gangs are more than the GPUs."""
+        """Try single jobs in pairs while the gangs exceed the GPUs."""
         gpus = _open_gpus(state)
         if _load(groups, known) <= gpus:
             return
@@ -127,7 +127,7 @@ class PackedSlices(Policy):
             del groups[key_of[second]]
 
     def _utilisation(self, job: Job) -> float:
-        """Two copies that keep s in sum fill 1 / s of their GPUs each; all, if nothing is known."""
+        """Return 1 / s if two copies of a job keep the relative speed s in sum; 1 if unknown."""
         kept = self._relative(job, job)
         return 1.0 if kept is None else 1.0 / sum(kept)
 
@@ -136,7 +136,7 @@ class PackedSlices(Policy):
         return self._relative(one, two)
 
     def _relative(self, one: Job, two: Job) -> Relative | None:
-        """Relative speeds on the GPUs of the cluster on which they are least in sum.
+        """Return relative speeds on those GPUs of the cluster where their sum is least.
 
         None where somewhere they cannot share: slices move from server to server.
         """
@@ -170,5 +170,5 @@ def _open_gpus(state: RoundState) -> int:
 
 
 def _load(groups: Mapping[str, tuple[str, ...]], known: Mapping[str, JobState]) -> int:
-    """GPUs of all groups together."""
+    """Return the GPUs of all groups together."""
     return sum(known[members[0]].job.requested_gpus for members in groups.values())

@@ -1,4 +1,4 @@
-"""Gandiva's packing: pairs of jobs on the same GPUs, found by trials; the best matching; Gavel's x.
+"""Gandiva's packing: pairs of jobs on the same GPUs found by trials, and Gavel's shares of pairs.
 
 Pairs are tried in order of utilisation and kept where their speeds add up to more than 1, while
 there are more groups (jobs alone and pairs) than GPUs.
@@ -14,7 +14,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PackingTask:
-    """Jobs that might share.
+    """Jobs that may share GPUs.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ class PackingTask:
     gang: Mapping[int, int] = field(default_factory=dict)
 
     def together(self, one: int, other: int) -> float:
-        """Sum of the relative speeds of a pair."""
+        """Return the sum of the relative speeds of a pair."""
         return sum(self.speed[min(one, other), max(one, other)])
 
     def fits(self, one: int, other: int) -> bool:
-        """Whether their speeds are known and their gangs equal."""
+        """Return whether the speeds of a pair are known and its gangs equal."""
         known = (min(one, other), max(one, other)) in self.speed
         equal = self.gang.get(one, 1) == self.gang.get(other, 1)
         return known and equal
 
 
 def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]]:
-    """Trials in their order, each with whether it was kept, and the pairs that were."""
+    """Return the trials in order, each with whether it was kept, and the pairs kept."""
     order = sorted(task.utilisation, key=lambda job: (task.utilisation[job], job))
     trials: list[tuple[int, int, bool]] = []
     pairs: list[Pair] = []
@@ -69,7 +69,7 @@ def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]
 def gavel_shares(
     groups: Sequence[str], gang: Mapping[str, float], gpus: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
-    """Gavel's ``gandiva`` policy for given pairs: equal parts of every type, at most all the time.
+    """Return Gavel's ``gandiva`` shares for given pairs: equal parts of every type.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Policy ``gandiva``: time slices on whole servers in the replay, by `slices`' rules.
+"""Policy ``gandiva``: time slices on whole servers by the rules of `slices`.
 
 Hosts are remembered and are a function of the states alone. What a job pays is the engine's
 business: it comes back to its GPU counts where it was whenever its host still has them.
@@ -29,11 +29,11 @@ from morph_opt.strict.check import BeliefChecks
 from morph_opt.strict.rules import StateFacts
 
 Assigned = tuple[JobState, int, tuple[int, ...]]
-"""A job that runs, its GPUs, and the servers of its host."""
+"""Running job, its GPUs, and the servers of its host."""
 
 
 class _Followed(Hosts):
-    """Hosts of a replay; time and work are the engine's.
+    """Hosts of a replay; time and progress come from the engine.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class _Followed(Hosts):
     def follow(
         self, state: RoundState, gangs: dict[str, int]
     ) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Jobs that run in a round, each with its GPUs and the servers of the host."""
+        """Return the jobs that run in a round, each with its GPUs and the servers of its host."""
         here = {known.job.name for known in state.jobs}
         gone = {id(slot) for name, slot in self.known.items() if name not in here}
         self.known = {name: slot for name, slot in self.known.items() if name in here}
@@ -86,7 +86,7 @@ class _Followed(Hosts):
 
 
 class GandivaSlices(Policy):
-    """Gangs at their request take turns on servers of their size.
+    """Requested gangs that share servers of their size in turns.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class GandivaSlices(Policy):
         self._follow(state)
 
     def decide(self, state: RoundState) -> Decision:
-        """Assign GPUs: running jobs keep theirs; resumed jobs get as many on their previous nodes.
+        """Assign GPUs: running jobs keep theirs, resumed ones return to their nodes if possible.
 
         A gang whose shape no speed is known of, or whose other resources its servers do not have,
         waits for its next turn.
@@ -193,13 +193,13 @@ class GandivaSlices(Policy):
         return [(known, *given[known.job.name]) for known in state.jobs if known.job.name in given]
 
     def _gang(self, known: JobState, state: RoundState) -> int:
-        """GPUs of the request, or what stands in for it; 0 for what cannot run."""
+        """Return the GPUs of the request or of its substitute; 0 if the job cannot run."""
         rows = self._tables.all_of(known.job, state.cluster).rows
         gpus = rows[0].row.shape.gpus if rows else 0
         return gpus if gpus <= state.cluster.gpus else 0
 
     def _grown(self, known: JobState, servers: tuple[int, ...], most: int) -> int:
-        """GPUs at which a job is fastest on servers of one type."""
+        """Return the GPU count at which a job is fastest on servers of one type."""
         assert self._cluster is not None
         nodes = [self._cluster.nodes[server].type for server in servers]
         row = self._tables.all_of(known.job, self._cluster).rows[0].row
@@ -213,14 +213,14 @@ class GandivaSlices(Policy):
 
 
 def _is_there(held: Assignment, gpus: int, servers: Sequence[int]) -> bool:
-    """Whether a job has or had so many GPUs on servers of a host."""
+    """Return whether a job holds or held this number of GPUs on servers of a host."""
     return held.placement.gpus == gpus and set(held.placement.nodes) <= set(servers)
 
 
 def _placement(
     known: JobState, gpus: int, servers: Sequence[int], free: dict[int, set[int]]
 ) -> Placement | None:
-    """Free GPUs of a host: where the job was if there are as many, else on the freest servers."""
+    """Return free GPUs of a host: the job's previous ones, else on the freest servers."""
     before = known.kept
     if before is not None and _is_there(before, gpus, servers):
         counts = {node: len(held) for node, held in before.placement.parts}

@@ -1,4 +1,4 @@
-"""Pairs of jobs as one job of a round: what decides deals with groups, then partners join in.
+"""Pairs of jobs as one job of a round: a policy decides on groups, then partners are added.
 
 A group is a job alone, or two jobs with equal gangs. It is shown as the job of it that runs, and
 what is given to that one its partner holds as well, if the pair was measured there and the node
@@ -25,11 +25,11 @@ from morph_opt.strict.check import BeliefChecks
 from morph_opt.strict.rules import StateFacts
 
 Groups = Mapping[str, tuple[str, ...]]
-"""One or two jobs by the name of their group."""
+"""Name of a group -> its one or two jobs."""
 
 
 class Sharing:
-    """Groups of jobs in rounds.
+    """Grouping of jobs within rounds.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Sharing:
     def grouped(
         self, state: RoundState, groups: Groups, executed_s: Mapping[str, float] | None = None
     ) -> RoundState:
-        """The round with a job per group, which bears its name.
+        """Return the round with one job per group, named like the group.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Sharing:
         )
 
     def joined(self, state: RoundState, groups: Groups, allocation: Allocation) -> Allocation:
-        """What every job gets where groups get so much."""
+        """Return the allocation of jobs that follows from an allocation of groups."""
         known = {one.job.name: one for one in state.jobs}
         check, before = self._checks.on(state.cluster), StateFacts.of(state)
         given: list[tuple[Assignment, JobState | None]] = []
@@ -81,7 +81,7 @@ class Sharing:
     def _beside(
         self, leader: JobState, held: Assignment, other: JobState, state: RoundState
     ) -> Assignment | None:
-        """The partner on the same GPUs; None where the pair was not measured on such."""
+        """Return the partner's assignment; None if the pair was not measured on such GPUs."""
         there, running = held.placement, other.running
         if running is not None and running.placement == there:
             plan = running.plan
@@ -101,7 +101,7 @@ class Sharing:
         there: Placement,
         state: RoundState,
     ) -> tuple[float, float] | None:
-        """Seconds per iteration of two jobs on the same GPUs of one node, if they were measured."""
+        """Return measured seconds per iteration of two jobs on the same GPUs, or None."""
         if len(there.nodes) > 1:
             return None
         kind = state.cluster.nodes[there.nodes[0]].type
@@ -110,12 +110,12 @@ class Sharing:
 
 
 def _leader(members: tuple[str, ...], known: Mapping[str, JobState]) -> JobState:
-    """Which job of a group runs, the first if both do or none."""
+    """Return the running job of a group, the first if both run or none does."""
     return next((known[m] for m in members if known[m].running is not None), known[members[0]])
 
 
 def _named(known: JobState, name: str, executed_s: float) -> JobState:
-    """A job under the name of its group."""
+    """Return a job under the name of its group."""
     return replace(
         known,
         job=replace(known.job, name=name),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class HostRules:
-    """Servers and mechanisms.
+    """Servers and enabled mechanisms.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class HostRules:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A job in the course of time.
+    """Job on a host, with what its turn depends on.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class Slot:
 
     @property
     def turn(self) -> tuple[bool, float, float, int]:
-        """Deal order: never served first, then by the end of the last round, submission, name."""
+        """Order of turns: never served first, then by end of the last turn, submission, name."""
         return self.last_end_s >= 0, self.last_end_s, self.submit_s, self.name
 
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """Servers that gangs share; see the module."""
+    """Servers that gangs of one size share; see the module."""
 
     servers: tuple[int, ...]
     size: int
@@ -77,16 +77,16 @@ class Host:
 
     @property
     def free(self) -> int:
-        """Capacity less load; below 0 where it is oversubscribed."""
+        """Capacity less load; negative if oversubscribed."""
         return self.capacity - self.load
 
 
 Running = list[tuple[int, int, tuple[int, ...]]]
-"""Job, GPUs and servers of every running job, by name."""
+"""Job, GPUs and servers of every running job, ordered by name."""
 
 
 class Hosts:
-    """Which jobs share which servers, from boundary to boundary.
+    """Assignment of jobs to shared servers, from boundary to boundary.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Hosts:
         return -(-gang // self.rules.per_server)
 
     def _open_host(self, gang: int) -> Host | None:
-        """Empty servers, lowest first, become a host of this size."""
+        """Make a host of this size of the empty servers with the lowest numbers."""
         servers = self._empty()[: self._span(gang)]
         if len(servers) < self._span(gang):
             return None
@@ -128,7 +128,7 @@ class Hosts:
         return host
 
     def _least_loaded(self, hosts: Sequence[Host], relative: int = 0) -> Host | None:
-        """Least load, or least load over capacity after one more gang of that size."""
+        """Return the host with the least load, absolute or relative after one more gang."""
 
         def key(host: Host) -> tuple[float, int]:
             load = (host.load + relative) / host.capacity if relative else host.load
@@ -137,12 +137,12 @@ class Hosts:
         return min(hosts, key=key, default=None)
 
     def _with_room(self, gang: int) -> Host | None:
-        """A host of the size with room, or empty servers."""
+        """Return a host of the size with free capacity, or one made of empty servers."""
         fitting = [host for host in self.hosts if host.size == gang and host.free >= gang]
         return self._least_loaded(fitting) or self._open_host(gang)
 
     def _oversubscribed(self, gang: int, hosts: Sequence[Host]) -> Host | None:
-        """A host of the size whatever its load; with any affinity any host."""
+        """Return a host of the size whatever its load; with any affinity, any host."""
         found = self._least_loaded([host for host in hosts if host.size == gang])
         if found is None and self.rules.any_affinity:
             holding = [host for host in hosts if host.capacity >= gang]
@@ -168,7 +168,7 @@ class Hosts:
         there.slots.append(slot)
 
     def _unshare(self) -> None:
-        """The last in turn of an overloaded host goes where there is room, while it can."""
+        """Move the last jobs in turn of overloaded hosts to free capacity while there is some."""
         while True:
             heavy = [host for host in self.hosts if host.free < 0]
             heavy.sort(key=lambda host: (-host.load / host.capacity, host.servers[0]))
@@ -182,7 +182,7 @@ class Hosts:
                 return
 
     def _defragment(self) -> None:
-        """Residents of nearly empty servers join others, if all of them can."""
+        """Empty hosts with few residents if all of these fit on other hosts."""
         single = [host for host in self.hosts if len(host.servers) == 1]
         light = [host for host in single if 4 * host.free >= 3 * host.capacity]
         light.sort(key=lambda host: (-host.free, host.servers[0]))
@@ -219,7 +219,7 @@ class Hosts:
         self.queue = waiting
 
     def _made_room(self, gang: int) -> Host | None:
-        """Hosts with fewest residents are emptied until there are servers enough, or none is."""
+        """Empty hosts with the fewest residents until there are servers enough."""
         missing = self._span(gang) - len(self._empty())
         emptied: list[Host] = []
         for host in sorted(self.hosts, key=lambda host: (len(host.slots), host.servers[0])):
@@ -248,7 +248,7 @@ class Hosts:
     # ------------------------------------------------------------ time
 
     def _assigned(self, now: float) -> Running:
-        """Jobs move and are admitted, then every host serves its jobs in turn."""
+        """Move and admit jobs, then serve the jobs of every host in turn."""
         if self.rules.migrate:
             self._unshare()
             self._defragment()
@@ -275,7 +275,7 @@ class Hosts:
         return sorted(running)
 
     def _more(self, slot: Slot, host: Host, idle: int) -> int:
-        """GPUs beyond its gang that a job takes of those that are idle on its host."""
+        """Return the idle GPUs of its host that a job takes beyond its gang."""
         raise NotImplementedError
 
     def _serve(self, slot: Slot, gpus: int, now: float) -> None:  # noqa: ARG002 - a course counts them

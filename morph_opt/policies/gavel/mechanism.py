@@ -1,4 +1,4 @@
-"""Gavel's round mechanism (OSDI'20, section 5): from target shares to the jobs that run.
+"""Gavel's round mechanism (OSDI'20, section 5): from target shares to running jobs.
 
 Every (job, type) has the priority ``x[j, m] / received[j, m]``, the time received on the type
 since the last reset as a part of all time given there. Per type, in a fixed order, gangs are
@@ -15,10 +15,10 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 
 ROUND_S = 360.0
-"""Length of a round."""
+"""Length of a round in seconds."""
 
 RESET_S = 1920.0
-"""Least time between two solves of the shares."""
+"""Least time between two solves of the shares in seconds."""
 
 
 class Mechanism:
@@ -42,7 +42,7 @@ class Mechanism:
         self._credit = round_s / 2.0
 
     def reset(self, now_s: float, active: Ints, shares: Floats) -> None:
-        """New shares (rows of ``active``); what was missed is added to the deficits."""
+        """Take new shares (rows of ``active``) and add missed time to the deficits."""
         elapsed = now_s - self.reset_s
         got = self.received[active] - self._credit
         self.deficit[active] += self.shares[active] * elapsed - got
@@ -55,12 +55,12 @@ class Mechanism:
         self.known[active] = True
 
     def credit(self, job: int, kind: int, seconds: float) -> None:
-        """A job ran for so long on a type."""
+        """Count the seconds for which a job ran on a type."""
         self.received[job, kind] += seconds
         self.total[kind] += seconds
 
     def priorities(self, active: Ints) -> Floats:
-        """Priority of the active jobs on each type, shape (active, T)."""
+        """Return the priority of the active jobs on each type, shape (active, T)."""
         shares, received = self.shares[active], self.received[active]
         part = np.where(self.total > 0, received / np.maximum(self.total, 1e-300), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -68,7 +68,7 @@ class Mechanism:
         return np.asarray(np.where(shares > 0, ratio, 0.0))
 
     def order(self, active: Ints, kind: int) -> Ints:
-        """Positions in ``active`` by (priority, deficit, share) on a type, highest first."""
+        """Return positions in ``active`` by (priority, deficit, share) on a type, highest first."""
         priority = self.priorities(active)[:, kind]
         deficit, share = self.deficit[active, kind], self.shares[active, kind]
         # Stable descending order, as sorting in reverse keeps equal elements in their order.

@@ -1,4 +1,4 @@
-"""Gavel's policy ``gandiva``: random pairs while jobs ask for too much, equal parts for all.
+"""Gavel's policy ``gandiva``: random pairs while GPUs are short, equal shares for all.
 
 As in the published code pairs are of equal gangs, drawn when the shares are solved, and parted
 when their speeds, relative to those alone and added up over both jobs and all GPU types, are below
@@ -27,18 +27,18 @@ from morph_opt.shares.packed import PackedTargets
 from morph_opt.shares.policies import Shares
 
 Worth = Callable[[str, str], float]
-"""Sum of the relative speeds of two jobs that share; 0 where they cannot."""
+"""Function to the sum of the relative speeds of two jobs that share; 0 if they cannot."""
 
 
 class EqualParts:
-    """Equal parts of every GPU type for every job of a round."""
+    """Equal shares of every GPU type for every job of a round."""
 
     def __init__(self) -> None:
         self.shares: Shares | None = None
         self.slos = SloNames()
 
     def observe(self, state: RoundState) -> None:
-        """Shares of the jobs of a round."""
+        """Compute the shares of the jobs of a round."""
         gpus = gpus_by_type(state)
         gang = {known.job.name: float(known.job.requested_gpus) for known in state.jobs}
         found = gavel_shares(list(gang), gang, gpus)
@@ -47,7 +47,7 @@ class EqualParts:
 
 
 def gpus_by_type(state: RoundState) -> dict[str, float]:
-    """GPUs of each type of the cluster, in its order."""
+    """Return the GPUs of each type of the cluster, in its order."""
     found = dict.fromkeys((kind.name for kind in state.cluster.gpu_types), 0.0)
     for node in state.cluster.nodes:
         found[node.type.gpu_type.name] += node.type.gpus
@@ -55,7 +55,7 @@ def gpus_by_type(state: RoundState) -> dict[str, float]:
 
 
 class RandomPairs:
-    """Which jobs are paired, from solve to solve.
+    """Random pairs of jobs, kept from solve to solve.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class RandomPairs:
         self._pairs: list[tuple[str, str]] = []
 
     def groups(self, gang: Mapping[str, int], gpus: float, worth: Worth) -> list[tuple[str, ...]]:
-        """Jobs alone and pairs; ``gang`` has the GPUs of every job in order of submission."""
+        """Return single jobs and pairs; ``gang`` has the GPUs of every job by submission."""
         self._pairs = [
             pair for pair in self._pairs if gang.keys() >= set(pair) and worth(*pair) >= 1.0
         ]
@@ -87,7 +87,7 @@ class RandomPairs:
 
 
 class _GroupRounds(GavelRounds):
-    """Shares are solved where a round of the mechanism begins, since pairs change with them."""
+    """Gavel's rounds with shares solved anew in each, as pairs change."""
 
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
         """See `GavelRounds.due`."""
@@ -95,7 +95,7 @@ class _GroupRounds(GavelRounds):
 
 
 class GavelPairs(Policy):
-    """``gavel:gandiva``.
+    """Policy ``gavel:gandiva``.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class GavelPairs(Policy):
         self._rounds.observe(self._grouped(state))
 
     def decide(self, state: RoundState) -> Decision:
-        """Gavel's rounds over groups."""
+        """Decide Gavel's rounds over groups."""
         if self._sharing is None:
             return self._rounds.decide(state)
         decision = self._rounds.decide(self._grouped(state))
@@ -162,7 +162,7 @@ class GavelPairs(Policy):
         wanted: list[tuple[str, ...]],
         known: Mapping[str, JobState],
     ) -> None:
-        """Groups that go on keep their names; new ones have run for no time."""
+        """Keep the names of continued groups; new ones start with no time received."""
         names = {members: name for name, members in groups.items()}
         self._groups = {}
         for members in wanted:

@@ -1,4 +1,4 @@
-"""Gavel in the round engine: target shares and its priority mechanism, rigid gangs.
+"""Gavel in the round engine: target shares and its priority mechanism for rigid gangs.
 
 ``gavel:<policy>`` takes any name of `morph_opt.shares.request.SHARE_POLICIES`. The
 mechanism is that of `morph_opt.policies.gavel.mechanism`; placement, which the published simulator
@@ -25,7 +25,7 @@ from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.shares.policies import Shares
 
 _TYPE_ORDER = ("V100", "P100", "K80")
-"""Order in which the published code serves the types; others follow, as in the cluster."""
+"""Order in which the published code serves GPU types; others follow in the cluster's order."""
 
 
 class Book(Protocol):
@@ -35,7 +35,7 @@ class Book(Protocol):
     slos: SloNames
 
     def observe(self, state: RoundState) -> None:
-        """Take a round."""
+        """See a round."""
         ...
 
 
@@ -93,7 +93,7 @@ class GavelRounds(FillingPolicy):
             self._changed = False
 
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
-        """Whether it is time to solve the shares again, or nobody of these is in them."""
+        """Return whether shares must be solved again, by time or because they have no such job."""
         last = self._mechanism.reset_s
         if last == 0.0 or state.time_s - last >= RESET_S:
             return True
@@ -101,7 +101,7 @@ class GavelRounds(FillingPolicy):
         return not any(self._mechanism.known[n] for n in numbers if n is not None)
 
     def _grow(self, names: list[str], types: int, interval_s: float) -> None:
-        """Numbers for new jobs, and room for them in the mechanism's tables."""
+        """Number new jobs and enlarge the mechanism's tables."""
         new = [name for name in names if name not in self._numbers]
         if not new and self._mechanism.total.size == types:
             return
@@ -127,7 +127,7 @@ class GavelRounds(FillingPolicy):
         return Decision(decision.allocation, report)
 
     def fill(self, filling: Filling) -> None:
-        """Type by type in order of priority; a running job stays where it may."""
+        """Fill type by type in order of priority; running jobs stay in place if they may."""
         state = self._state
         if state is None or not state.jobs:
             return
@@ -171,5 +171,5 @@ class GavelRounds(FillingPolicy):
 
 
 def begins_round(state: RoundState) -> bool:
-    """Whether one of the mechanism's own rounds begins at this boundary of the engine."""
+    """Return whether a round of the mechanism begins at this boundary of the engine."""
     return int(state.time_s // ROUND_S) > int((state.time_s - state.interval_s) // ROUND_S)

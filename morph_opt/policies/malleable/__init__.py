@@ -1,1 +1,1 @@
-"""Published heuristics that may change GPUs (Morphling: plans too), as baselines."""
+"""Published heuristics that may change GPU counts (Morphling: plans too), as baselines."""

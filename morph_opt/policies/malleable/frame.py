@@ -1,4 +1,4 @@
-"""What the malleable heuristics share: options of a job by GPU count, keeps first, then places.
+"""Base of the malleable heuristics: options of a job by GPU count, keeps first, then placements.
 
 Every policy here says what each job is to have (`Want`); the rest is one frame, so that they differ
 in nothing else. Whoever runs in what it is to have stays, at no cost. The others take, most GPUs
@@ -24,7 +24,7 @@ from morph_opt.policies.filling import Filling, FillingPolicy
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a job is to have.
+    """Wanted configuration of a job.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A configuration of a job: its row in the job's slice, and what wants ask about."""
+    """Configuration of a job: its row in the job's slice, and its properties."""
 
     row: int
     gpus: int
@@ -52,7 +52,7 @@ class Way:
     iteration_s: float
 
     def is_in(self, want: Want) -> bool:
-        """Whether it is what the job is to have."""
+        """Return whether the configuration is the wanted one."""
         return (
             self.gpus == want.gpus
             and want.node_class in (None, self.node_class)
@@ -61,7 +61,7 @@ class Way:
 
 
 class JobWays:
-    """The configurations of a model: tightest first, then fastest.
+    """Configurations of a model: tightest first, then fastest.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ class JobWays:
         """GPU counts with a configuration, ascending."""
 
     def fastest(self, key: Callable[[Way], int]) -> dict[int, float]:
-        """Least seconds per iteration by what a key says of configurations."""
+        """Return the least seconds per iteration for each value of a key of configurations."""
         found: dict[int, float] = {}
         for way in self.ways:
             found[key(way)] = min(found.get(key(way), np.inf), way.iteration_s)
         return found
 
     def iteration_s(self, gpus: int) -> float:
-        """Least seconds per iteration with exactly so many GPUs; infinite without any."""
+        """Return the least seconds per iteration on exactly these GPUs; infinite if none."""
         return self._best.get(gpus, np.inf)
 
     def next_count(self, gpus: int) -> int | None:
-        """The next larger count."""
+        """Return the next larger GPU count."""
         return next((count for count in self.counts if count > gpus), None)
 
 
 class MalleableBaseline(FillingPolicy):
-    """Frame of the malleable heuristics; see the module.
+    """Base class of the malleable heuristics; see the module.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class MalleableBaseline(FillingPolicy):
         self._short = (0, 0.0)
 
     def decide(self, state: RoundState) -> Decision:
-        """See `morph_opt.policies.base.Policy`; broken promises are counted."""
+        """Decide the round and count broken promises; see `morph_opt.policies.base.Policy`."""
         self.now_s = state.time_s
         decision = super().decide(state)
         count, missing = self._short
@@ -128,7 +128,7 @@ class MalleableBaseline(FillingPolicy):
         return replace(decision, report=report)
 
     def ways(self, view: RoundView, job: int) -> JobWays:
-        """Configurations of a job; made once per model."""
+        """Return the configurations of a job; computed once per model."""
         slice_ = view.slices[job]
         # The slice is kept beside its ways, so that no other can get its identity.
         known = self._ways.get(id(slice_))
@@ -137,7 +137,7 @@ class MalleableBaseline(FillingPolicy):
         return known[1]
 
     def fill(self, filling: Filling) -> None:
-        """What the policy wants, kept and placed."""
+        """Keep and place what the policy wants."""
         jobs = range(filling.problem.jobs.count)
         ways = [self.ways(filling.view, job) for job in jobs]
         serve(filling, ways, self.wants(filling, ways))
@@ -145,11 +145,11 @@ class MalleableBaseline(FillingPolicy):
 
     @abstractmethod
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """What each job is to have; None for nothing."""
+        """Return the wanted configuration of each job; None for nothing."""
 
 
 def held_by(filling: Filling) -> list[Way | None]:
-    """What each running job holds, as a `Way` of no row."""
+    """Return the configuration that each running job holds, as a `Way` without a row."""
     view, nodes = filling.view, filling.problem.nodes
     found: list[Way | None] = []
     for state in view.states:
@@ -164,14 +164,14 @@ def held_by(filling: Filling) -> list[Way | None]:
 
 
 def open_gpus(filling: Filling) -> int:
-    """GPUs that may be assigned, those of drained nodes that are still held included."""
+    """Return the number of assignable GPUs, including those still held on drained nodes."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     free = float(nodes.capacity[nodes.node_class, 0][nodes.open].sum())
     return round(free + float(holds.demand[~nodes.open[holds.node], 0].sum()))
 
 
 def serve(filling: Filling, ways: list[JobWays], wants: list[Want | None]) -> None:
-    """Keep whoever has what it wants, then place the others, most GPUs first."""
+    """Keep jobs that hold what they want, then place the others, most GPUs first."""
     view, held = filling.view, held_by(filling)
     moved = []
     for job, want in enumerate(wants):

@@ -1,4 +1,4 @@
-"""The round of an objective by greed instead of a MILP, and Optimus' gain in seconds.
+"""Greedy rounds: an objective without a MILP, and Optimus' gain in seconds.
 
 Between ``greedy:NAME`` and ``--policy milp --objective NAME`` nothing differs but the optimisation:
 candidates, values, prices of restarts and promises are the same.
@@ -25,7 +25,7 @@ from morph_opt.policies.malleable.frame import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that a job may have: GPUs, value, and whether its promise is kept by it."""
+    """Possible holding of a job: GPUs, value, and whether it keeps the job's promise."""
 
     gpus: int
     value: float
@@ -33,7 +33,7 @@ class Step:
 
 
 class Greedy(MalleableBaseline):
-    """GPUs to whoever makes most of them, by an objective's own values.
+    """Greedy assignment of GPUs by the values of an objective.
 
     From nothing, the step with the largest gain of value per GPU is taken again and again, as far
     as the GPUs go. Steps go from one configuration to any larger one, a stay being one of them.
@@ -84,7 +84,7 @@ class Greedy(MalleableBaseline):
         return [Want(step.gpus) if step.gpus else None for step in has]
 
     def _steps(self, filling: Filling, ways: list[JobWays]) -> list[list[Step]]:
-        """What each job may have: the best value of each GPU count."""
+        """Return the best value of each GPU count for each job."""
         problem = filling.problem
         level = self._objective.levels(problem)[-1]
         # Without pairs every option has one member, of its own number.
@@ -112,7 +112,7 @@ def _better(best: dict[int, Step], step: Step) -> None:
 
 
 def _best_step(steps: list[Step], now: Step, free: int) -> tuple[float, Step]:
-    """Largest gain per GPU among larger steps that fit, the smaller one of equals."""
+    """Return the largest gain per GPU among larger steps that fit, the smaller step if equal."""
     best = (0.0, now)
     for step in steps:
         more = step.gpus - now.gpus
@@ -124,7 +124,7 @@ def _best_step(steps: list[Step], now: Step, free: int) -> tuple[float, Step]:
 
 
 class Optimus(MalleableBaseline):
-    """Optimus: the next GPU to whom it saves most seconds until the end.
+    """Optimus: give each GPU to the job whose completion time falls most.
 
     Every job gets its smallest count in order of arrival; then, while somebody gains, the next
     larger count goes to the largest ``(t(g) - t(g')) Q / (g' - g)``, Q being the iterations to go.

@@ -1,4 +1,4 @@
-"""Morphling's heuristic in the round engine, as its paper says."""
+"""Morphling's heuristic in the round engine, as in its paper."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GAIN = 0.01
 """Relative gain below which one more GPU is no step of a curve."""
 
 MOST_RESTARTS = 5
-"""Of a job that may still be shrunk for another."""
+"""Largest number of restarts of a job that may still be shrunk for another."""
 
 KEPT = 1.0 - 1e-9
 """Speed relative to the request at which a promise is kept."""
 
 
 def stairs(ways: JobWays, largest: int) -> dict[int, float]:
-    """Seconds per iteration by GPUs of one node, counts that gain nothing left out."""
+    """Return seconds per iteration by GPUs of one node, without counts that gain nothing."""
     found: dict[int, float] = {}
     one = ways.fastest(lambda way: way.gpus if len(way.parts) == 1 else 0)
     for gpus in sorted(one):
@@ -35,7 +35,7 @@ def stairs(ways: JobWays, largest: int) -> dict[int, float]:
 
 @dataclass(slots=True)
 class Live:
-    """A job while a round is made up.
+    """Job while a round is decided.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class Live:
 
     @property
     def held(self) -> int:
-        """GPUs in all."""
+        """Number of GPUs."""
         return sum(self.gpus.values())
 
     def keeps(self, speed: float) -> bool:
-        """Whether a speed keeps its promise, if it has one."""
+        """Return whether a speed keeps the job's promise, if it has one."""
         return not self.guaranteed or speed >= min(KEPT, max(self.speed.values(), default=0.0))
 
     @property
@@ -72,12 +72,12 @@ class Live:
         return tuple(sorted(self.gpus.values(), reverse=True))
 
     def step(self, most: int) -> int:
-        """The largest step of at most so many GPUs; 0 for none."""
+        """Return the largest step within this number of GPUs; 0 if none."""
         return max((gpus for gpus in self.speed if gpus <= most), default=0)
 
     @property
     def slope(self) -> float:
-        """Gain of speed per GPU from here to the next step."""
+        """Gain of speed per GPU from the present to the next step."""
         now = self.speed.get(self.step(self.held), 0.0)
         if not self.speed:
             now = self.shapes.get(self.parts, 0.0)
@@ -91,7 +91,7 @@ class Live:
         return 0.0 if after is None else (self.speed[after] - now) / (after - self.held)
 
     def loss(self, to_nothing: bool) -> tuple[float, int] | None:
-        """Speed lost per GPU by one step down, and where that leads; None if it must not."""
+        """Return the speed lost per GPU by one step down, and that step; None if not allowed."""
         if len(self.gpus) != 1 or not self.speed or not self.may_shrink:
             return None
         now, below = self.step(self.held), self.step(self.held - 1)
@@ -102,7 +102,7 @@ class Live:
 
 
 class PaperRound:
-    """Morphling's round as the paper tells it, on nodes.
+    """Morphling's round as in the paper, on nodes.
 
     Guaranteed jobs first, then by slope, steepest first. A job takes what a node has free, down to
     its step, a guaranteed one only where that keeps its promise. If it finds none, it takes
@@ -120,7 +120,7 @@ class PaperRound:
         self.jobs, self.free = jobs, free
 
     def run(self) -> None:
-        """Make it up."""
+        """Decide the round."""
         order = sorted(
             range(len(self.jobs)), key=lambda j: (not self.jobs[j].guaranteed, -self.jobs[j].slope)
         )
@@ -144,7 +144,7 @@ class PaperRound:
         return False
 
     def _start_wide(self, j: int, enough: Callable[[float], bool]) -> bool:
-        """The fastest shape that the nodes have room for, fullest nodes first."""
+        """Start a job in the fastest shape that fits, fullest nodes first."""
         job = self.jobs[j]
         for parts, speed in sorted(job.shapes.items(), key=lambda item: -item[1]):
             if not enough(speed):
@@ -188,7 +188,7 @@ class PaperRound:
         self.free[:] = free
 
     def _scale_up(self) -> None:
-        """What a node has left to the steepest job on it, step by step."""
+        """Give the free GPUs of a node step by step to the job with the steepest slope on it."""
         for node in range(len(self.free)):
             while self.free[node] > 0:
                 growing = [
@@ -205,7 +205,7 @@ class PaperRound:
                 self._set(job, node, after)
 
     def _enlarge(self, j: int) -> None:
-        """A faster shape for a job on several nodes, its own GPUs given up first."""
+        """Give a job on several nodes a faster shape, after it has released its own GPUs."""
         job = self.jobs[j]
         if not job.held:
             return
@@ -218,7 +218,7 @@ class PaperRound:
 
 
 class Morphling(MalleableBaseline):
-    """``morphling``: slopes of sensitivity curves, guarantees, shrinking; plans chosen anew.
+    """Policy ``morphling``: slopes of sensitivity curves, guarantees, shrinking; plans chosen anew.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Morphling(MalleableBaseline):
         return [Want(sum(parts), None, parts) if parts else None for parts in shapes]
 
     def shapes(self, filling: Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
-        """GPUs per node of every job, most first; empty for none."""
+        """Return the GPUs per node of every job, most first; empty for none."""
         held, capacity = gpus_held(filling), gpus_of_nodes(filling)
         size = max(capacity, default=0)
         asked = filling.problem.jobs.request_iteration_s
@@ -257,7 +257,7 @@ class Morphling(MalleableBaseline):
 
 
 def gpus_held(filling: Filling) -> list[dict[int, int]]:
-    """GPUs by node of every job."""
+    """Return the GPUs of every job by node."""
     found: list[dict[int, int]] = [{} for _ in filling.view.states]
     holds = filling.problem.holds
     for job, node, gpus in zip(holds.job, holds.node, holds.demand[:, 0], strict=True):
@@ -266,7 +266,7 @@ def gpus_held(filling: Filling) -> list[dict[int, int]]:
 
 
 def gpus_of_nodes(filling: Filling) -> list[int]:
-    """GPUs of every node; of a closed one those that are still held."""
+    """Return the GPUs of every node; for a closed node those still held."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     found = [round(float(n)) for n in nodes.capacity[nodes.node_class, 0]]
     for node in range(nodes.count):

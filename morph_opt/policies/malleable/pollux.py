@@ -19,14 +19,14 @@ from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound,
 
 
 class PolluxPolicy(MalleableBaseline):
-    """What both have: nodes of one class, fair shares, and prices of changes.
+    """Common base: nodes of one class, fair shares, and prices of changes.
 
     The batch is fixed, so goodput is speed: the value of a configuration is the time per iteration
     on a fair share of GPUs (the largest count not above it) over its own.
     """
 
     def fair_s(self, filling: Filling, ways: list[JobWays]) -> list[float]:
-        """Seconds per iteration of each job on its fair share; 0 for a job without any.
+        """Return seconds per iteration of each job on its fair share; 0 for a job without any.
 
         Raises
         ------
@@ -46,7 +46,7 @@ class PolluxPolicy(MalleableBaseline):
         return found
 
     def kept(self, filling: Filling) -> Floats:
-        """What a change leaves of a job's value, shape (J,)."""
+        """Return the part of a job's value left after a change, shape (J,)."""
         states = filling.view.states
         age = np.asarray([max(0.0, self.now_s - s.job.submission_s) for s in states])
         restarts = np.asarray([float(max(0, s.starts - 1)) for s in states])
@@ -56,7 +56,7 @@ class PolluxPolicy(MalleableBaseline):
 
 
 class PolluxSearch(PolluxPolicy):
-    """``pollux``: the published genetic search, from what runs, with a fixed seed and budget.
+    """Policy ``pollux``: the published genetic search, started from what runs, seeded and budgeted.
 
     The repair without its defect, then rows cut down to shapes that the job can run in.
 
@@ -98,7 +98,7 @@ class PolluxSearch(PolluxPolicy):
         return wants
 
     def _order(self, filling: Filling) -> list[int]:
-        """Jobs by attained service, then submission."""
+        """Return jobs by attained service, then submission."""
         states = filling.view.states
         return sorted(
             range(len(states)), key=lambda j: (states[j].attained_gpu_s, states[j].job.submission_s)
@@ -128,7 +128,7 @@ def _ordered(task: PolluxRound, order: list[int]) -> PolluxRound:
 
 
 class PossibleRows:
-    """Rows of states cut down to the next smaller shape that the job can run in.
+    """Function that cuts rows of states down to the next smaller shape that the job can run in.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class PossibleRows:
         self._known: list[dict[tuple[int, ...], tuple[int, ...]]] = [{} for _ in ways]
 
     def __call__(self, states: Ints) -> Ints:
-        """The same states with possible rows only."""
+        """Return the states with possible rows only."""
         found = states.copy()
         for job in range(states.shape[1]):
             rows = states[:, job]
@@ -179,7 +179,7 @@ class PossibleRows:
 
 
 class PolluxCounts(PolluxPolicy):
-    """``pollux:counts``: Pollux' fitness at its maximum over GPU counts, without a node search.
+    """Policy ``pollux:counts``: Pollux' fitness maximised over GPU counts, without nodes.
 
     Harmonic means add up over jobs, so the best counts are found exactly, job by job over the GPUs
     used so far. What the published search would find at best, where nodes do not stand in the way;

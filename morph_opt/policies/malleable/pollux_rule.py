@@ -14,7 +14,7 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 
 Snap = Callable[[Ints], Ints]
-"""Rows of states cut down to shapes that a job can run in."""
+"""Function that cuts rows of states down to shapes that a job can run in."""
 
 LEAST = 1e-3
 """What a job without GPUs counts as; so each that waits costs 1000 / J."""
@@ -25,7 +25,7 @@ MOST_NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class PolluxRound:
-    """A round of the rule.
+    """Input of one round of the rule.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class PolluxRound:
         return int(self.most.size)
 
     def values(self, states: Ints) -> Floats:
-        """Relative goodput of every job, shape (P, J)."""
+        """Return the relative goodput of every job, shape (P, J)."""
         gpus = states.sum(axis=2)
         nodes = (states > 0).sum(axis=2)
         job = np.arange(self.jobs)[None, :]
@@ -62,25 +62,25 @@ class PolluxRound:
         return found
 
     def fitness(self, states: Ints) -> Floats:
-        """Harmonic mean of the values over the GPUs of a node, changes priced, shape (P,)."""
+        """Return the harmonic mean of the values per GPU of a node, changes priced, shape (P,)."""
         same = (states == self.current[None]).all(axis=2)
         v = self.values(states) * np.where(same, 1.0, self.kept[None, :])
         found: Floats = 1.0 / (1.0 / (v / float(self.capacity.max()) + LEAST)).mean(axis=1)
         return found
 
     def utility(self, states: Ints) -> Floats:
-        """Values per GPU by the job's share of the GPUs on nodes in use, shape (P,)."""
+        """Return values per GPU weighted by the job's share of the GPUs in use, shape (P,)."""
         used = (states.sum(axis=1) > 0) @ self.capacity
         found: Floats = self.values(states).sum(axis=1) / np.maximum(used, 1)
         return found
 
     @staticmethod
     def clashing(wide: Bools) -> Bools:
-        """Of jobs spread over nodes, those that lose a node: all but the first there."""
+        """Return the jobs spread over nodes that must leave a node: all but the first on it."""
         return (wide.cumsum(axis=1) > 1) & wide
 
     def repaired(self, states: Ints, draw: np.random.Generator) -> Ints:
-        """States that keep the limits."""
+        """Return the states cut to the limits."""
         found = states.copy()
         held = found > 0
         found[self.clashing((held.sum(axis=2) > 1)[:, :, None] & held)] = 0
@@ -94,7 +94,7 @@ class PolluxRound:
 
 
 def _within(values: Ints, limit: Ints, axis: int) -> Ints:
-    """Values cut so that their sums along an axis stay within a limit; earlier ones first."""
+    """Return values cut so that sums along an axis stay within a limit; earlier ones come first."""
     before = values.cumsum(axis=axis) - values
     found: Ints = np.clip(limit - before, 0, values)
     return found
@@ -102,7 +102,7 @@ def _within(values: Ints, limit: Ints, axis: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long the search goes on, and its seed."""
+    """Length of the search, and its seed."""
 
     population: int = 100
     generations: int = 100
@@ -129,7 +129,7 @@ class Search:
         self._draw = np.random.default_rng(budget.seed)
 
     def run(self) -> Ints:
-        """The fittest state of the last population, shape (J, N)."""
+        """Return the fittest state of the last population, shape (J, N)."""
         task, size = self._task, self._budget.population
         states = np.repeat(task.current[None], size, axis=0)
         states[1:] = self._mutated(states[1:])
@@ -145,7 +145,7 @@ class Search:
         return found if self._snap is None else self._snap(found)
 
     def _crossed(self, states: Ints) -> Ints:
-        """Children of parents from binary tournaments; one point over the jobs."""
+        """Return children of parents from binary tournaments, with one cut over the jobs."""
         size, jobs = len(states), self._task.jobs
         fit = self._task.fitness(states)
         one, two = self._draw.integers(size, size=(2, 2 * size))
@@ -156,7 +156,7 @@ class Search:
         return found
 
     def _mutated(self, states: Ints) -> Ints:
-        """Rows reset to what runs, entries lost, and one entry per node grown."""
+        """Return states with rows reset, entries lost, and one entry per node grown."""
         draw, task = self._draw, self._task
         size, jobs, nodes = states.shape
         found = states.copy()
@@ -172,7 +172,7 @@ class Search:
         return found
 
     def _survivors(self, states: Ints) -> Ints:
-        """The best fronts, the last of them by crowding distance; no state twice."""
+        """Return the best fronts, the last of them cut by crowding distance; no state twice."""
         size = self._budget.population
         flat, index = np.unique(states.reshape(len(states), -1), axis=0, return_index=True)
         del flat
@@ -193,7 +193,7 @@ class Search:
 
 
 def _undominated(goals: Floats) -> Bools:
-    """Which points no other beats in both goals (at least one strictly), shape (n,)."""
+    """Return which points no other dominates in the two goals, shape (n,)."""
     order = np.lexsort((-goals[:, 1], -goals[:, 0]))
     best = np.maximum.accumulate(goals[order, 1])
     ahead = np.concatenate([[-np.inf], best[:-1]])
@@ -203,7 +203,7 @@ def _undominated(goals: Floats) -> Bools:
 
 
 def _crowding(goals: Floats) -> Floats:
-    """Distance to the neighbours of the front in each goal; ends are infinite, shape (n,)."""
+    """Return the distance to the front's neighbours in each goal; infinite at ends, (n,)."""
     distance = np.zeros(len(goals))
     for goal in goals.T:
         order = goal.argsort(kind="stable")

@@ -1,4 +1,4 @@
-"""Sia in the round engine: its integer program on our speeds, then the frame's placement."""
+"""Sia in the round engine: its integer program on our speeds, then placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POWER, WAITING = -0.5, 1.1
 
 
 class Sia(MalleableBaseline):
-    """One configuration (node class, GPU count) per job by Sia's program.
+    """Policy ``sia``: one configuration (node class, GPU count) per job by Sia's program.
 
     Goodput is iterations per second, the batch being fixed: over the job's smallest, times its
     smallest count. The last allocation is what runs; jobs in a start-up are left alone. Growth is
@@ -47,7 +47,7 @@ class Sia(MalleableBaseline):
         self._columns = 0
 
     def decide(self, state: RoundState) -> Decision:
-        """See `morph_opt.policies.base.Policy`; the program's value and gap are reported."""
+        """Decide the round and report value and gap of the program; see `Policy`."""
         decision = super().decide(state)
         report = replace(
             decision.report,
@@ -120,7 +120,7 @@ class Sia(MalleableBaseline):
     def _configurations(
         self, filling: Filling, ways: list[JobWays]
     ) -> tuple[list[Column], list[int]]:
-        """Columns with a published shape, and the GPUs of a node of each class."""
+        """Return columns with a published shape, and the GPUs of a node of each class."""
         sizes = [round(size) for size in filling.problem.nodes.capacity[:, 0].tolist()]
         found = {
             (way.node_class, len(way.parts), way.gpus)
@@ -137,7 +137,7 @@ class Sia(MalleableBaseline):
         return columns, sizes
 
     def _room(self, filling: Filling, columns: list[Column]) -> dict[str, int]:
-        """GPUs of each class: those of open nodes, and what is still held on closed ones."""
+        """Return the GPUs of each class: of open nodes, and still held on closed ones."""
         nodes, holds = filling.problem.nodes, filling.problem.holds
         size = nodes.capacity[nodes.node_class, 0]
         free = np.bincount(nodes.node_class, np.where(nodes.open, size, 0.0), nodes.classes)
@@ -148,7 +148,7 @@ class Sia(MalleableBaseline):
 
 
 def _is_published(parts: tuple[int, ...], size: int) -> bool:
-    """Whether a shape is 1, 2, 4, ... GPUs of one node, or whole nodes."""
+    """Return whether a shape is 1, 2, 4, ... GPUs of one node, or whole nodes."""
     if len(parts) == 1:
         return parts[0] == size or parts[0] & (parts[0] - 1) == 0
     return min(parts) == size

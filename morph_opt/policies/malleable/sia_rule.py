@@ -1,4 +1,4 @@
-"""Sia's matrix of goodputs, its integer program, and its published placement.
+"""Sia's matrix of goodputs and its integer program.
 
 Source: the publication (SOSP'23) and siasosp23/artifacts (no licence stated: only facts are taken
 from it); the rules in our words are on ``docs/published-heuristics.md``. Solved by HiGHS, not by
@@ -25,12 +25,12 @@ DEAREST = 3000.0
 
 
 Column = tuple[str, int, int]
-"""A configuration: GPU type, nodes, GPUs."""
+"""Configuration: GPU type, nodes, GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiaJob:
-    """A job as the rule sees it.
+    """Job in the terms of the rule.
 
     Parameters
     ----------
@@ -56,21 +56,21 @@ class SiaJob:
 
     @property
     def restart_factor(self) -> float:
-        """What a change of configuration is discounted by."""
+        """Discount of a change of configuration."""
         if self.age_s < self.restart_s:
             return 1.0
         worked_s = max(0.0, self.age_s - self.restarts * self.restart_s)
         return worked_s / (self.age_s + self.restart_s)
 
     def normalised(self, least: float = 1.0) -> Floats:
-        """Goodput over the smallest usable one, which counts as ``least``, shape (columns,)."""
+        """Return goodput over the smallest usable one, which counts as ``least``, (columns,)."""
         row = np.where(self.usable, self.goodput, UNUSABLE)
         if self.usable.any():
             row = row / row[self.usable].min() * least
         return np.maximum(row, UNUSABLE)
 
     def cost(self, power: float, least: float = 1.0) -> Floats:
-        """Price of every column, single precision rounded to hundredths, shape (columns,)."""
+        """Return the cost of every column, rounded to hundredths, shape (columns,)."""
         row = self.normalised(least)
         if self.current is not None:
             kept = row[self.current]
@@ -91,7 +91,7 @@ def program(
     power: float,
     waiting: float,
 ) -> LinearModel:
-    """The integer program: one column at most per job, GPUs of every type; no nodes.
+    """Build the integer program: at most one column per job, GPUs of every type; no nodes.
 
     Minimises ``sum A x + waiting (J - sum x)`` for a negative power, maximises the same for a
     positive one (`LinearModel` maximises: the sign of its objective is turned).
@@ -118,7 +118,7 @@ def program(
 
 @dataclass(frozen=True, slots=True)
 class SiaAnswer:
-    """A column for each job, None to wait; value and certified relative gap of the program."""
+    """Column of each job (None to wait), value and certified relative gap of the program."""
 
     chosen: tuple[int | None, ...]
     objective: float

@@ -1,1 +1,1 @@
-"""Objectives of the round MILP: what they remember of earlier rounds and read from a snapshot."""
+"""Objectives of the round MILP: what they read from a snapshot and remember of earlier rounds."""

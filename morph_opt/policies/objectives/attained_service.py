@@ -13,7 +13,7 @@ from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex,
 
 
 class QueuedService(Objective[Queues]):
-    """2D-LAS, or Gittins index inside the queues, as ranked levels.
+    """Objective of attained service (2D-LAS), or Gittins index inside the queues, as ranked levels.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class QueuedService(Objective[Queues]):
         self._rigid = rigid
 
     def observe(self, state: RoundState) -> Queues:
-        """Queues and requests of the snapshot; promotions are remembered, where there are any."""
+        """Return queues and requests of the snapshot; remember promotions, if there are any."""
         book, index = self._book, self._index
         book.observe(state)
         arrival_s = np.asarray([book.arrival_s(s) for s in state.jobs])
@@ -60,5 +60,5 @@ class QueuedService(Objective[Queues]):
         )
 
     def levels(self, problem: RoundProblem, data: Queues) -> tuple[Level, ...]:
-        """One level per queue that has jobs, then, for malleable jobs, the rest."""
+        """Return one level per queue with jobs and, for malleable jobs, one for spare GPUs."""
         return las.levels(problem, data, rigid=self._rigid)

@@ -1,4 +1,4 @@
-"""Objective ``cost`` of the round MILP: keep the SLOs, then the most work per dollar.
+"""Objective ``cost`` of the round MILP: keep the SLOs, then maximise work per dollar.
 
 Which SLOs can be promised together the share program says anew in every round, and names the others
 (`morph_opt.shares.policies.cost`, the fewest). It asks for constant rates, which is more than
@@ -20,7 +20,7 @@ from morph_opt.policies.objectives.share_book import ShareBook
 
 
 class CostWithSlos(Objective[Bills]):
-    """Work per dollar with SLOs.
+    """Objective of work per dollar with SLOs.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CostWithSlos(Objective[Bills]):
         self.book = ShareBook(belief, "cost")
 
     def observe(self, state: RoundState) -> Bills:
-        """Prices and deadlines of the round; says anew which SLOs can be promised together.
+        """Return prices and deadlines; drop SLOs that cannot be kept together.
 
         Raises
         ------
@@ -51,14 +51,14 @@ class CostWithSlos(Objective[Bills]):
         )
 
     def levels(self, problem: RoundProblem, data: Bills) -> tuple[Level, ...]:
-        """The levels ``slo`` and ``dollar``."""
+        """Return the levels ``slo`` and ``dollar``."""
         return cost.levels(problem, data)
 
     def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """SLOs that were given up in the round observed last, and those held to again."""
+        """Return SLOs dropped in the round observed last, and those restored."""
         return self.book.slos.newly_dropped, self.book.slos.restored
 
 
 def _left_s(known: JobState, now_s: float) -> float:
-    """Seconds until the deadline, 0 without one or past it."""
+    """Return seconds until the deadline; 0 if there is none or it has passed."""
     return 0.0 if known.job.deadline_s is None else max(0.0, known.job.deadline_s - now_s)

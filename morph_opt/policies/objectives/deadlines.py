@@ -1,4 +1,4 @@
-"""Prices and SLOs of a round: what ``cost`` reads from a snapshot, and whose SLO it gave up."""
+"""Prices and SLOs of a round: input of ``cost`` from a snapshot, and the SLOs it has dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from morph_opt.domain.errors import typed
 
 
 def prices_of(cluster: Cluster) -> Floats:
-    """Dollars per hour of a GPU of each type, shape (T,).
+    """Return dollars per hour of a GPU of each type, shape (T,).
 
     Raises
     ------
@@ -31,7 +31,7 @@ def prices_of(cluster: Cluster) -> Floats:
 
 
 def slo_left_s(known: JobState, now_s: float) -> float:
-    """Seconds until the deadline that are left for steps; inf without one, at most 0 if passed.
+    """Return seconds until the deadline available for steps; inf without one, at most 0 if passed.
 
     The start-up that the job still has to pay is taken off.
     """
@@ -42,7 +42,7 @@ def slo_left_s(known: JobState, now_s: float) -> float:
 
 
 class SloNames:
-    """Jobs whose SLO does not bind in this round, and what has changed since the round before.
+    """Jobs whose SLO does not bind in this round, and changes since the round before.
 
     An SLO is dropped when it cannot be promised together with the others' (the fewest are), or when
     too little time is left. It is asked for again in every round, so it may be restored.
@@ -55,7 +55,7 @@ class SloNames:
         self._active: frozenset[str] = frozenset()
 
     def settle(self, state: RoundState, dropped: Sequence[int]) -> None:
-        """Take a round's answer, as positions in ``state.jobs``; the same round twice is once."""
+        """Take a round's answer, as positions in ``state.jobs``; a repeated round counts once."""
         if state.time_s != self._time_s:
             self._before, self._time_s = self.dropped, state.time_s
         late = [row for row, known in enumerate(state.jobs) if slo_left_s(known, state.time_s) <= 0]

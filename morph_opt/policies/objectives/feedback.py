@@ -16,11 +16,11 @@ from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 
 FEEDBACK_ITERATIONS = 100
-"""Iterations to a job's first report where its trace names none: Gandiva's first mini-batches."""
+"""Iterations to a job's first report if its trace gives none: Gandiva's first mini-batches."""
 
 
 class Feedback(Objective[tuple[Turns, Any]]):
-    """Reports first, then equal turns or another objective, then GPUs in use.
+    """Objective of first reports, then equal turns or another objective, then GPUs in use.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Feedback(Objective[tuple[Turns, Any]]):
         self.remembers = then is not None and then.remembers
 
     def observe(self, state: RoundState) -> tuple[Turns, Any]:
-        """How far each job is from its report and from its turn."""
+        """Return the distance of each job from its report and from its turn."""
         jobs = state.jobs
         asked = np.asarray([s.job.requested_gpus for s in jobs], dtype=np.float64)
         left_s = np.asarray([self._left_s(s, state) for s in jobs])
@@ -67,14 +67,14 @@ class Feedback(Objective[tuple[Turns, Any]]):
         return turns, None if self._then is None else self._then.observe(state)
 
     def _left_s(self, known: JobState, state: RoundState) -> float:
-        """Seconds of work to a job's report, at the speed of its request."""
+        """Return seconds of work until a job's report, at the speed of its request."""
         job = known.job
         at = job.feedback_iterations or min(FEEDBACK_ITERATIONS, job.iterations)
         left = max(0.0, at - known.iterations_done)
         return left * self._tables.request_iteration_s(job, state.cluster) if left else 0.0
 
     def levels(self, problem: RoundProblem, data: tuple[Turns, Any]) -> tuple[Level, ...]:
-        """Reports, turns or what stands in their place, GPUs in use."""
+        """Return the levels of reports, of turns or their replacement, and of GPUs in use."""
         turns, theirs = data
         if self._then is None:
             middle: tuple[Level, ...] = (feedback.turn_level(problem, turns),)
@@ -84,7 +84,7 @@ class Feedback(Objective[tuple[Turns, Any]]):
 
 
 def _hurried(left_s: Floats, asked: Floats, most_gpus: float) -> Floats:
-    """Seconds to the report of the hurried jobs: the shortest that fit, one at least."""
+    """Return seconds to the report of the urgent jobs: the shortest that fit, at least one."""
     found = np.zeros(left_s.size)
     used = 0.0
     for job in np.argsort(left_s, kind="stable").tolist():

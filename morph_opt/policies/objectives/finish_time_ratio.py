@@ -1,4 +1,4 @@
-"""Objectives that make nobody much later than fair, the fair finish being that of target shares."""
+"""Objectives that keep finish times close to those under fair target shares."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.share_book import ShareBook
 
 PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
-"""Share policy whose rates are the promise, where it is not the one of the name: a private 1/n of
-the cluster for finish-time fairness; max-min rates with nothing left over for max-min fairness."""
+"""Share policy that defines the fair finish, if it is not the policy of that name."""
 
 
 class EqualiseRatios(Objective[FairFinish]):
-    """Keep the largest finish-time ratio small, the fair finish being that of a share policy.
+    """Objective of a small largest ratio of finish time to fair finish time under a share policy.
 
     Parameters
     ----------
@@ -50,11 +49,11 @@ class EqualiseRatios(Objective[FairFinish]):
         self._params = RatioParams(power, restart_weight)
 
     def observe(self, state: RoundState) -> FairFinish:
-        """When each job would be complete if it had been, and were, served fairly."""
+        """Return the completion time of each job under fair service so far and from now on."""
         self.book.observe(state)
         elapsed_s = np.asarray([state.time_s - s.job.submission_s for s in state.jobs])
         return FairFinish(self.book.fair_finish_s, elapsed_s)
 
     def levels(self, problem: RoundProblem, data: FairFinish) -> tuple[Level, ...]:
-        """The level ``ratio``."""
+        """Return the level ``ratio``."""
         return ratio_levels(problem, data, self._params)

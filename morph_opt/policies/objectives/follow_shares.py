@@ -1,4 +1,4 @@
-"""Objectives of the round MILP that follow target shares: which jobs belong on which GPUs."""
+"""Objectives of the round MILP that follow target shares of GPU types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from morph_opt.policies.objectives.share_book import ShareBook
 
 
 class Makespan(Objective[OwedShares | None]):
-    """The end of the last job: rates weighed by work, or, on several GPU types, Gavel's shares.
+    """Objective of the end of the last job: rates weighed by work; with GPU types, Gavel's shares.
 
     Which job belongs on which type a rate in one round does not say; a share program does.
 
@@ -32,16 +32,16 @@ class Makespan(Objective[OwedShares | None]):
         self._shares = FollowShares(belief, "makespan", packing)
 
     def observe(self, state: RoundState) -> OwedShares | None:
-        """What is owed of the shares; None where all GPUs are of one type."""
+        """Return the owed shares; None if all GPUs are of one type."""
         return self._shares.observe(state) if len(state.cluster.gpu_types) > 1 else None
 
     def levels(self, problem: RoundProblem, data: OwedShares | None) -> tuple[Level, ...]:
-        """The level ``makespan``, or those of `FollowShares`."""
+        """Return the level ``makespan``, or those of `FollowShares`."""
         return WorkRates().levels(problem) if data is None else self._shares.levels(problem, data)
 
 
 class FollowShares(Objective[OwedShares]):
-    """Follow the target shares of a policy.
+    """Objective that follows the target shares of a policy.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class FollowShares(Objective[OwedShares]):
             self.book.pack(packing)
 
     def observe(self, state: RoundState) -> OwedShares:
-        """Shares that are due, and what each job has missed of its own."""
+        """Return the target shares, and what each job has missed of its own."""
         book, cluster = self.book, state.cluster
         book.observe(state)
         types = len(cluster.gpu_types)
@@ -79,5 +79,5 @@ class FollowShares(Objective[OwedShares]):
         )
 
     def levels(self, problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
-        """The levels ``share`` and ``spare``."""
+        """Return the levels ``share`` and ``spare``."""
         return share_levels(problem, data)

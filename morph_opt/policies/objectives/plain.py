@@ -1,4 +1,4 @@
-"""Objectives that need nothing but the round's tables."""
+"""Objectives that depend on the round's tables alone."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ from morph_opt.decision.objective import Stateless
 
 @dataclass(frozen=True)
 class Throughput(Stateless):
-    """Total normalised speed; see `formulations.objectives.throughput`."""
+    """Objective of total normalised speed; see `formulations.objectives.throughput`."""
 
     horizon_s: float | None = None
     name: str = "throughput"
     faster_is_better: bool = True
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in normalised speed."""
+        """Return one level, in normalised speed."""
         return maths.throughput(problem, self.horizon_s)
 
 
 @dataclass(frozen=True)
 class Jct(Stateless):
-    """Completion rate; see `formulations.objectives.jct`."""
+    """Objective of completion rates; see `formulations.objectives.jct`."""
 
     restart_weight: float = 2.0
     name: str = "jct"
     faster_is_better: bool = True
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in completions per second."""
+        """Return one level, in completions per second."""
         return maths.jct(problem, self.restart_weight)
 
 
 @dataclass(frozen=True)
 class Lookahead(Stateless):
-    """Completion time saved at prices of the backlog; see `formulations.objectives.lookahead`."""
+    """Objective of completion time saved, GPUs priced by the backlog; see `lookahead`."""
 
     wait_rounds: float = 2.0
     name: str = "lookahead"
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in seconds."""
+        """Return one level, in seconds."""
         return lookahead.levels(problem, self.wait_rounds)
 
 
 @dataclass(frozen=True)
 class SavedTime(Stateless):
-    """Completion time saved per root of time held; see `formulations.objectives.saved_time`."""
+    """Objective of completion time saved per root of the time held; see `saved_time`."""
 
     wait_rounds: float = 2.0
     name: str = "saved-time"
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in seconds saved per root second."""
+        """Return one level, in seconds saved per root second."""
         return saved_time.levels(problem, self.wait_rounds)
 
 
 @dataclass(frozen=True)
 class WorkRates(Stateless):
-    """Completion rate weighed by work left; see `formulations.objectives.makespan`."""
+    """Objective of rates weighed by work left; see `formulations.objectives.makespan`."""
 
     name: str = "makespan"
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in work per second."""
+        """Return one level, in work per second."""
         return makespan.levels(problem)
 
 
@@ -79,4 +79,4 @@ OBJECTIVES: dict[str, Callable[[], Stateless]] = {
     "saved-time": SavedTime,
     "makespan": WorkRates,
 }
-"""These objectives by name; ``makespan`` is more than this where GPUs are of several types."""
+"""Objectives of this module by name; ``makespan`` is another one with several GPU types."""

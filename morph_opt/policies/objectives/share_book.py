@@ -1,4 +1,4 @@
-"""From the round's snapshot to target shares, and how far each job lags behind its own.
+"""Target shares of the jobs of a round, and the lag of each job from its own.
 
 The share of a job is counted in time of its requested gang (GPUs and plan): that is what Gavel's
 policies are defined on, also when the round then runs the job in another configuration.
@@ -25,7 +25,7 @@ from morph_opt.shares.request import ShareRequest, shares_of
 
 @dataclass
 class _Record:
-    """What is remembered of a job between rounds."""
+    """Memory of a job between rounds."""
 
     done: float = 0.0
     isolated_s: float = 0.0
@@ -36,7 +36,7 @@ class _Record:
 
 
 class ShareBook:
-    """Target shares of the active jobs, and each job's lag behind them per GPU type.
+    """Target shares of the active jobs, and each job's lag per GPU type.
 
     It must see every round (`observe`), also those that a resumed replay repeats; what it knows
     then depends on the sequence of snapshots alone.
@@ -71,7 +71,7 @@ class ShareBook:
         self.fair_finish_s: Floats = np.zeros(0)
 
     def pack(self, speeds: PairSpeeds) -> None:
-        """Solve the target shares with pairs of jobs on the same GPUs, where the policy can."""
+        """Solve target shares with pairs of jobs on the same GPUs, if the policy supports it."""
         if self.policy in PACKED_POLICIES:
             self._packed = PackedTargets(speeds)
 
@@ -128,14 +128,14 @@ class ShareBook:
 
     @property
     def fair_rate(self) -> Floats:
-        """Steps per second under the target shares, at least 1e-3 of an equal part's."""
+        """Return steps per second under the shares, at least 1e-3 of those of an equal part."""
         if self.request is None or self.shares is None:
             return np.zeros(0)
         problem = self.request.problem
         return np.maximum(problem.rates(self.shares.x), 1e-3 * isolated_rates(problem))
 
     def _fair_finish(self, state: RoundState) -> Floats:
-        """Seconds from submission to the fair finish of each job, projected at today's shares."""
+        """Return seconds from submission to the fair finish of each job at the present shares."""
         rates = self.fair_rate
         out = np.zeros(len(state.jobs))
         for row, job in enumerate(state.jobs):

@@ -16,7 +16,7 @@ from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex,
 
 
 class RigidQueues(FillingPolicy):
-    """2D-LAS or Gittins-in-queues for rigid jobs.
+    """Policy of 2D-LAS or Gittins-in-queues for rigid jobs.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class RigidQueues(FillingPolicy):
 
     @property
     def remembers(self) -> bool:
-        """Whether it has a memory of earlier rounds: with a starvation knob."""
+        """Whether decisions depend on earlier rounds: with a starvation knob."""
         return self._book.remembers
 
     def observe(self, state: RoundState) -> None:
-        """See a snapshot; every round, in order."""
+        """See a snapshot; called every round, in order."""
         self._book.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
@@ -60,7 +60,7 @@ class RigidQueues(FillingPolicy):
         return super().decide(state)
 
     def fill(self, filling: Filling) -> None:
-        """All jobs from the top queue down; those that can stay put."""
+        """Place all jobs from the top queue down; running jobs stay in place if they can."""
         states = filling.view.states
 
         def place(job: int) -> tuple[float, float, float]:

@@ -49,11 +49,11 @@ class GittinsIndex:
 
     @classmethod
     def of(cls, samples_gpu_s: npt.ArrayLike, quantum_gpu_s: float = QUANTUM_GPU_S) -> GittinsIndex:
-        """The index of samples in any order."""
+        """Return the index of samples in any order."""
         return cls(np.sort(np.asarray(samples_gpu_s, dtype=np.float64)), quantum_gpu_s)
 
     def exact(self, attained_gpu_s: float, startup_gpu_s: float = 0.0) -> float:
-        """Index in 1 per GPU-second; 0 beyond the largest sample.
+        """Return the index in 1 per GPU-second; 0 beyond the largest sample.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class GittinsIndex:
         return within / (startup_gpu_s + float(np.minimum(rest, self.quantum_gpu_s).mean()))
 
     def of_job(self, known: JobState, now_s: float, attained_gpu_s: float) -> float:
-        """Index with which a job competes for a round where starts cost time.
+        """Return the index of a job in a round in which starts cost time.
 
         Start-up that is still ahead counts as GPU-seconds spent for nothing. The index weighs a
         whole quantum against its cost: a job that was given GPUs for it keeps the index that it
@@ -94,13 +94,13 @@ class GittinsIndex:
 
 
 def queue_of(attained_gpu_s: float, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S) -> int:
-    """Queue that the attained service alone puts a job into: 0 is served first."""
+    """Return the queue for this attained service; 0 is served first."""
     return sum(attained_gpu_s >= limit for limit in limits_gpu_s)
 
 
 @dataclass(slots=True)
 class _Service:
-    """What is remembered of a job: what it had at its last promotion, and when that was."""
+    """Service and time of a job at its last promotion."""
 
     attained_gpu_s: float = 0.0
     executed_s: float = 0.0
@@ -141,11 +141,11 @@ class ServiceBook:
 
     @property
     def remembers(self) -> bool:
-        """Whether it has to see every round."""
+        """Whether it must see every round."""
         return self._starvation_knob > 0
 
     def observe(self, state: RoundState) -> None:
-        """See a round, in order; the same one twice is once."""
+        """See a round, in order; a repeated round counts once."""
         if not self._starvation_knob:
             return
         names = {known.job.name for known in state.jobs}
@@ -165,15 +165,15 @@ class ServiceBook:
         return self._service.get(known.job.name, _Service())
 
     def attained_gpu_s(self, known: JobState) -> float:
-        """Service since the last promotion."""
+        """Return the service since the last promotion."""
         return known.attained_gpu_s - self._since(known).attained_gpu_s
 
     def queue(self, known: JobState) -> int:
-        """Queue of a job; 0 is served first."""
+        """Return the queue of a job; 0 is served first."""
         return queue_of(self.attained_gpu_s(known), self._limits)
 
     def arrival_s(self, known: JobState) -> float:
-        """Instant from which it waits in its queue's line: submission, or promotion to the tail."""
+        """Return when a job joined its queue: its submission, or its promotion to the tail."""
         promoted_s = self._since(known).promoted_s
         if promoted_s is None or self.queue(known) > 0:
             return known.job.submission_s
