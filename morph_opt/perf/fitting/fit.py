@@ -43,8 +43,8 @@ BLOCK = 64
 """Rows of a covariance computed at once if only its diagonal is needed."""
 
 CORRECTION_LIMIT = 0.15
-"""A run moves the prediction of its neighbours by no more than this (natural logarithm), or two
-standard deviations if these are more."""
+"""Largest correction of a neighbour's prediction by one run (natural logarithm), or two standard
+deviations if these are more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,12 @@ RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of jobs whose plan is unknown."""
 
 LEAST_FACTOR = MOST_FACTOR = 4
-"""Smallest factor of GPUs at which a gang with a curve may run; 1 / factor is the largest."""
+"""Factors of its GPUs to which a gang with a curve may shrink (1/4) and grow (4)."""
 
 _AMDAHL = re.compile(r"amdahl:(0(?:\.[0-9]{1,9})?|1(?:\.0{1,9})?)", re.ASCII)
 
 Curve = Callable[[int, NodeType], float | None]
-"""Function to the speed S(G) on nodes of a type, in any unit; None if it does not run."""
+"""Function that returns the speed S(G) on nodes of a type in any unit, or None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from morph_opt.domain import ExecutionPlan, NodeType, Range, Shape, Span
 from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, pair_speeds, span_of
 
 KEPT = Range(0.5, 1.0, above=True)
-"""Fraction of its speed that a job may be believed to keep next to another: at half or less no
-pair gains over taking turns, so none would ever be tried."""
+"""Range of the believed relative speed of a job in an untried pair; at half or less no pair would
+ever be tried."""
 
 PRIOR = 0.7
-"""Fraction of its speed that a job is believed to keep next to another before they were tried."""
+"""Believed relative speed of a job in an untried pair."""
 
 _Where = tuple[str, NodeType, Shape, ExecutionPlan]
 _Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Shape]

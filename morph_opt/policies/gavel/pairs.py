@@ -27,7 +27,7 @@ from morph_opt.shares.packed import PackedTargets
 from morph_opt.shares.policies import Shares
 
 Worth = Callable[[str, str], float]
-"""Function to the sum of the relative speeds of two jobs that share; 0 if they cannot."""
+"""Function that returns the sum of the relative speeds of two jobs that share; 0 if they cannot."""
 
 
 class EqualParts:
