@@ -44,7 +44,8 @@ from morph_opt.commandline.types import NamedNumbers, Number, named_numbers, who
 from morph_opt.domain import SEEDS, InputError, Range
 from morph_opt.metrics.bounds.demands import LONGEST_JOB_S
 from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
-from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.policies.published import TIRESIAS
+from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.shares.max_min import lp_solver
 from morph_opt.shares.policies import in_order
 from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
@@ -193,7 +194,7 @@ def run_tiresias(
     schedule: str,
     *,
     starvation_knob: float = 0.0,
-    limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+    limits: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s,
     index: GittinsIndex | None = None,
     artifact_quirks: bool = False,
 ) -> tuple[RigidRun, ...]:

@@ -12,9 +12,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from morph_opt.policies.filling import Filling, FillingPolicy, earlier_first
-
-OLDEST = 500
-"""Largest number of waiting jobs in the matching; the published parameter is a share of them."""
+from morph_opt.policies.published import ALLOX
 
 
 def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
@@ -69,7 +67,7 @@ class AlloX(FillingPolicy):
         seconds = jobs.restart_s[table.job] + jobs.iterations_left[table.job] * table.iteration_s
         np.minimum.at(work_s, (table.job, table.node_class), table.gpus * seconds)
         could = np.isfinite(work_s[:, machines > 0]).any(axis=1)
-        waiting = np.flatnonzero(could & ~jobs.running)[:OLDEST]
+        waiting = np.flatnonzero(could & ~jobs.running)[: ALLOX.oldest]
         if not waiting.size:
             return
         kind, depth, _ = least_total(work_s[waiting], machines)

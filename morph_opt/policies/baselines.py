@@ -12,7 +12,6 @@ from morph_opt.policies.catalog import LIMITS, SAMPLES, Needs, PolicySpec, defau
 from morph_opt.policies.easyscale.policy import EasyScale
 from morph_opt.policies.gandiva.packed import PackedSlices
 from morph_opt.policies.gandiva.policy import GandivaSlices
-from morph_opt.policies.gavel.mechanism import RESET_S
 from morph_opt.policies.gavel.pairs import GavelPairs
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.malleable.greedy import Greedy, Optimus
@@ -22,12 +21,13 @@ from morph_opt.policies.malleable.pollux_rule import Budget
 from morph_opt.policies.malleable.sia import Sia
 from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
 from morph_opt.policies.options import PolicyOptions
+from morph_opt.policies.published import GAVEL
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.policies.tiresias.policy import RigidQueues
 
 BaselineSpec = PolicySpec[Policy]
 
-RESETS = f"shares solved again after {RESET_S:,g} s at least"
+RESETS = f"shares solved again after {GAVEL.reset_s:,g} s at least"
 
 
 def _gandiva(name: str, rule: str, source: str, *, any_affinity: bool) -> BaselineSpec:

@@ -21,8 +21,9 @@ from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
 from morph_opt.policies.objectives.follow_shares import FollowShares, Makespan
 from morph_opt.policies.objectives.plain import Jct, Lookahead, SavedTime, Throughput
 from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.sizes import PRIOR_MEAN
-from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.policies.published import TIRESIAS
+from morph_opt.policies.sizes import SIZES
+from morph_opt.policies.tiresias.queues import GittinsIndex
 
 Made_co = TypeVar("Made_co", covariant=True)
 Maker = Callable[[SpeedModel, PolicyOptions], Made_co]
@@ -99,10 +100,10 @@ class PolicySpec(Generic[Made_co]):
 
 ObjectiveSpec = PolicySpec[Objective[Any]]
 
-LIMITS = f"queues up to {' and '.join(f'{n:,g}' for n in QUEUE_LIMITS_GPU_S)} GPU-s"
+LIMITS = f"queues up to {' and '.join(f'{n:,g}' for n in TIRESIAS.queue_limits_gpu_s)} GPU-s"
 AMORTISED = f"start-ups charged to {SERVICE.amortise_s:g} s of service"
 OWED = f"lags made up in {SERVICE.horizon_s:,g} s, start-ups charged to {SERVICE.amortise_s:g} s"
-GUESSED = f"jobs of about {math.exp(PRIOR_MEAN):,.0f} GPU-s before one has completed"
+GUESSED = f"jobs of about {math.exp(SIZES.mean):,.0f} GPU-s before one has completed"
 SAMPLES = "a published distribution of GPU-s"
 
 

@@ -11,21 +11,40 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from formulations.arrays import Bools, Floats
+from morph_opt.domain._validate import require_finite, require_int
 
-PRIOR_MEAN, PRIOR_MEAN_SD = float(np.log(1e4)), 3.0
-"""Of the mean log size, GPU-seconds: ten thousand, within a factor of 20 either way."""
 
-PRIOR_SLOPE, PRIOR_SLOPE_SD = 1.0, 0.5
-"""Of the slope of log size on log requested GPUs: 1 where run times do not depend on GPUs."""
+@dataclass(frozen=True, slots=True)
+class SizeParams:
+    """Prior of job sizes and effort of the fit (docs/formulations/unknown-durations.md)."""
 
-PRIOR_SPREAD, PRIOR_LOG_SPREAD_SD = float(np.pi / np.sqrt(6.0)), 0.5
-"""Of the standard deviation of log size: that of an exponential, and of its logarithm."""
+    mean: float = float(np.log(1e4))
+    """Prior mean of the mean log size in GPU-seconds: ten thousand."""
+    mean_sd: float = 3.0
+    """Its standard deviation: a factor of 20 either way."""
+    slope: float = 1.0
+    """Prior mean of the slope of log size on log GPUs: 1 if run times do not depend on GPUs."""
+    slope_sd: float = 0.5
+    """Its standard deviation."""
+    spread: float = float(np.pi / np.sqrt(6.0))
+    """Prior median of the standard deviation of log size: that of an exponential."""
+    log_spread_sd: float = 0.5
+    """Standard deviation of its logarithm."""
+    steps: int = 60
+    """Largest number of steps of the fit, which ends earlier when nothing moves."""
+    quantiles: int = 200
+    """Number of equally likely parts of the distribution at whose ends a run interval may end."""
 
-STEPS = 60
-"""At most so many steps of the fit; it ends before when nothing moves."""
+    def __post_init__(self) -> None:
+        require_finite("SizeParams.mean", self.mean)
+        require_finite("SizeParams.slope", self.slope)
+        for name in ("mean_sd", "slope_sd", "spread", "log_spread_sd"):
+            require_finite(f"SizeParams.{name}", getattr(self, name), above=0.0)
+        require_int("SizeParams.steps", self.steps, at_least=1)
+        require_int("SizeParams.quantiles", self.quantiles, at_least=2)
 
-QUANTILES = 200
-"""Parts of the distribution, each as likely, at whose ends a run interval may end."""
+
+SIZES = SizeParams()
 
 _TINY = 1e-300
 
@@ -53,7 +72,7 @@ class Weibull(Shape):
 
     name = "weibull"
 
-    _SCALE = PRIOR_SPREAD  # deviation of the smallest extreme value; its mean is minus Euler's
+    _SCALE = SIZES.spread  # deviation of the smallest extreme value; its mean is minus Euler's
     _MEAN = -float(np.euler_gamma)
 
     def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
@@ -136,9 +155,9 @@ class SizeModel:
         Law of z.
     """
 
-    mean: float = PRIOR_MEAN
-    slope: float = PRIOR_SLOPE
-    spread: float = PRIOR_SPREAD
+    mean: float = SIZES.mean
+    slope: float = SIZES.slope
+    spread: float = SIZES.spread
     centre: float = 0.0
     shape: Shape = field(default=SHAPES[0], compare=False)
 
@@ -176,13 +195,15 @@ class SizeModel:
         """
         mean = self.mean + self.slope * (log_gpus - self.centre)
         z = (np.log(np.maximum(attained, _TINY)) - mean) / self.spread
-        ended = np.arange(1, QUANTILES) / QUANTILES
+        ended = np.arange(1, SIZES.quantiles) / SIZES.quantiles
         larger = np.exp(self.shape.survival(z)[0])[:, None] * (1.0 - ended)
         z_ends = self.shape.above(np.clip(larger, _TINY, 1.0 - 1e-16))
         ends = np.exp(np.minimum(mean[:, None] + self.spread * z_ends, 700.0))
         left = np.maximum(ends - attained[:, None], 0.0)
         # The chance not to have completed falls evenly from one quantile to the next.
-        spent = np.cumsum(np.diff(left, prepend=0.0) * (1.0 - ended + 0.5 / QUANTILES), axis=1)
+        spent = np.cumsum(
+            np.diff(left, prepend=0.0) * (1.0 - ended + 0.5 / SIZES.quantiles), axis=1
+        )
         least = ((start[:, None] + spent) / ended).min(axis=1) - start
         # Beyond whatever is likely at all, as much as was done.
         remaining: Floats = np.where(larger[:, -1] < _TINY, attained, least)
@@ -201,8 +222,8 @@ def _maximised(
     x_least, y_least
         The same of jobs that are larger, shape (m,).
     """
-    prior = np.array([PRIOR_MEAN, PRIOR_SLOPE, np.log(PRIOR_SPREAD)])
-    precision = np.array([PRIOR_MEAN_SD, PRIOR_SLOPE_SD, PRIOR_LOG_SPREAD_SD]) ** -2.0
+    prior = np.array([SIZES.mean, SIZES.slope, np.log(SIZES.spread)])
+    precision = np.array([SIZES.mean_sd, SIZES.slope_sd, SIZES.log_spread_sd]) ** -2.0
     groups = ((x, y, shape.density, 1.0), (x_least, y_least, shape.survival, 0.0))
 
     def at(point: Floats) -> tuple[float, Floats, Floats]:
@@ -230,7 +251,7 @@ def _maximised(
     point = prior.copy()
     value, slope, curve = at(point)
     damping = 1e-3
-    for _ in range(STEPS):
+    for _ in range(SIZES.steps):
         # Away from the maximum the Hessian need not be negative definite: damped until it is.
         step = _ascent(curve, slope, damping)
         tried = at(point + step)

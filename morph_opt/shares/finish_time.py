@@ -15,12 +15,7 @@ from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.shares.max_min import Solve
 from morph_opt.shares.packed_max_min import raise_rates
-
-PROVEN = 1e-8
-"""Relative difference of bound and shares at which the search ends."""
-
-TURNS = 60
-HALVINGS = 120
+from morph_opt.shares.parameters import FINISH_TIMES
 
 
 class FinishTimes:
@@ -51,7 +46,7 @@ class FinishTimes:
     def run(self) -> None:
         """Search until the bound is met."""
         self._follow_tangents()
-        if self.bound - self.reached > PROVEN * self.bound:
+        if self.bound - self.reached > FINISH_TIMES.proven * self.bound:
             self._bisect()
 
     def _take(self, x: Floats, y: Floats) -> None:
@@ -63,7 +58,7 @@ class FinishTimes:
     def _follow_tangents(self) -> None:
         """Run Newton's method on the convex demands, from above."""
         q, prices, top = 0.0, None, self.bound
-        for _ in range(TURNS):
+        for _ in range(FINISH_TIMES.turns):
             room = self.fair_s - q * self.since_s
             if q > 0.0:
                 room = np.maximum(room, q * self._alone_s)
@@ -78,7 +73,7 @@ class FinishTimes:
             # A tangent that has lost its digits bounds nothing.
             self.bound = max(self.reached, min(self.bound, raised.bound, top))
             prices = raised.prices if raised.prices.any() else None
-            proven = self.bound - self.reached <= PROVEN * self.bound
+            proven = self.bound - self.reached <= FINISH_TIMES.proven * self.bound
             if proven or min(raised.level, top) >= q > 0.0:
                 return
             q = min(raised.level, top)
@@ -86,9 +81,9 @@ class FinishTimes:
     def _bisect(self) -> None:
         """Halve the ratios between what every job needs alone and what the shares reach."""
         self.bound = 1.0 / self._least
-        for _ in range(HALVINGS):
+        for _ in range(FINISH_TIMES.halvings):
             low, high = 1.0 / self.bound, 1.0 / self.reached
-            if high - low <= PROVEN * high:
+            if high - low <= FINISH_TIMES.proven * high:
                 return
             ratio = (low + high) / 2.0 if high < 2.0 * low else float(np.sqrt(low * high))
             raised, y = raise_rates(self.problem, self.steps_left / self.left_s(ratio), self.solve)
@@ -96,5 +91,5 @@ class FinishTimes:
             self._take(raised.x, y)
             if raised.bound < 1.0:
                 self.bound = 1.0 / ratio
-            elif raised.level < 1.0 - PROVEN:
+            elif raised.level < 1.0 - FINISH_TIMES.proven:
                 return

@@ -23,19 +23,11 @@ from formulations.linear_model import LinearModel
 from formulations.scaling import lagrangian_bound, scaled
 from formulations.shares.kernel import Demands, forced_patterns, price_bound, reduced_model
 from formulations.shares.patterns import Patterns, affine_shares, price
+from morph_opt.shares.parameters import KERNEL
 from morph_opt.solvers.outcome import Limits, Outcome, relative_gap
 from morph_opt.solvers.registry import make_solver
 
 Solve = Callable[[LinearModel], Outcome]
-
-GAP = 1e-8
-"""Relative gap between bound and shares at which the kernel stops."""
-
-SAMPLE = 96
-FREE = 96
-ROUNDS = 8
-TURNS = 24
-PATIENCE = 4
 
 
 def lp_solver() -> Solve:
@@ -151,11 +143,11 @@ class _Search:
     def sample_prices(self) -> Floats:
         """Return prices of a strided sample on a cluster scaled by its part of the demand."""
         d = self.demands
-        if d.jobs <= SAMPLE + FREE or not (d.slope > 0).all():
+        if d.jobs <= KERNEL.sample + KERNEL.free or not (d.slope > 0).all():
             return np.zeros(d.capacity.size)
         need = d.load * (np.maximum(d.base, 0.0) + self.cap * d.slope) / d.speed.max(axis=1)
         order = np.argsort(need, kind="stable")
-        rows = np.sort(order[np.linspace(0, d.jobs - 1, SAMPLE).astype(np.int64)])
+        rows = np.sort(order[np.linspace(0, d.jobs - 1, KERNEL.sample).astype(np.int64)])
         part = d.take(rows, d.capacity * (need[rows].sum() / max(need.sum(), 1e-300)))
         everyone = np.ones(rows.size, dtype=bool)
         best = np.zeros(rows.size, dtype=np.int64)
@@ -172,7 +164,7 @@ class _Search:
         """Iterate from these prices to a certified answer."""
         d = self.demands
         # Jobs that only hold what they have tie the prices to their bases: no sampling then.
-        whole = d.jobs <= SAMPLE + FREE or not (d.slope > 0).all()
+        whole = d.jobs <= KERNEL.sample + KERNEL.free or not (d.slope > 0).all()
         if whole or not prices.any():
             level, best = self.cap, prices
         else:
@@ -183,10 +175,10 @@ class _Search:
         found = price(d.speed, d.load, best, d.at(level))
         kept = np.zeros(d.jobs, dtype=bool)
         answer = None
-        for attempt in range(ROUNDS):
-            free = kept | self._undecided(found, level, best, FREE << attempt)
+        for attempt in range(KERNEL.rounds):
+            free = kept | self._undecided(found, level, best, KERNEL.free << attempt)
             answer = self._step(free, found.best, level >= self.cap and not free.all())
-            if free.all() or answer.bound - answer.level <= GAP * abs(answer.level):
+            if free.all() or answer.bound - answer.level <= KERNEL.gap * abs(answer.level):
                 break
             if answer.prices.any():
                 level, best = self._better((level, best), answer)
@@ -208,13 +200,13 @@ class _Search:
         capacity = np.maximum(d.capacity, 1e-300)
         prices = np.maximum(prices, 1e-3 * prices.max())
         level, best, lowest, since = self.cap, prices, np.inf, 0
-        for turn in range(TURNS):
+        for turn in range(KERNEL.turns):
             bound, found = price_bound(d, prices, level)
             level = min(level, bound)
             since = 0 if bound < lowest * (1.0 - 1e-3) else since + 1
             if bound < lowest:
                 lowest, best = bound, prices
-            if since >= PATIENCE:
+            if since >= KERNEL.patience:
                 break
             constant, per_step = affine_shares(d.speed, found.best)
             used = d.load @ np.maximum(constant + per_step * d.at(level)[:, None], 0.0) / capacity

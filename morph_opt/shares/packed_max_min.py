@@ -22,18 +22,7 @@ from formulations.shares.kernel import Demands
 from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem
 from morph_opt.shares.max_min import Raised, Solve, raise_level
-
-ROUNDING = 1e-9
-"""Part of a floor that may be missing."""
-
-REDUCED_COST = 1e-9
-"""Reduced cost (the objective is of the size of 1) below which a pair cannot improve it."""
-
-DIRECT = 3000
-"""Pair columns up to which all of them are offered at once."""
-
-PER_JOB = 4
-"""Pair columns that a class gains per turn at most, so that no class hogs them."""
+from morph_opt.shares.parameters import PACKING
 
 
 def worthwhile(problem: ShareProblem) -> npt.NDArray[np.bool_]:
@@ -72,7 +61,7 @@ def packed_raise(
     top = classes.speed.max(axis=1)
     asks = classes.slope > 0
     unit = float((top[asks] / classes.slope[asks]).min())
-    chosen = np.full(len(offers), len(offers) <= DIRECT)
+    chosen = np.full(len(offers), len(offers) <= PACKING.direct)
     turns = 0
     # Every turn but the last offers at least one more column, so it ends.
     while True:
@@ -82,7 +71,7 @@ def packed_raise(
             raise ValueError("no level is feasible: the demands at level 0 exceed the cluster")
         gain = class_reduced_cost(classes, offers, outcome.row_duals)
         gain[chosen] = 0.0
-        better = np.flatnonzero(gain > REDUCED_COST)
+        better = np.flatnonzero(gain > PACKING.reduced_cost)
         if not better.size:
             break
         chosen[_spread(classes, offers, gain, better)] = True
@@ -108,7 +97,7 @@ def _spread(classes: PackedClasses, offers: Ints, gain: Floats, better: Ints) ->
     limit = max(64, classes.classes)
     one, two = classes.first[offers[order, 0]].tolist(), classes.second[offers[order, 0]].tolist()
     for index, a, b in zip(order.tolist(), one, two, strict=True):
-        if used[a] < PER_JOB and used[b] < PER_JOB:
+        if used[a] < PACKING.per_job and used[b] < PACKING.per_job:
             used[a] += 1
             used[b] += 1
             taken.append(index)
@@ -151,7 +140,7 @@ def granted(problem: ShareProblem, x: Floats, y: Floats, floor: Floats) -> tuple
     that is there makes room for it.
     """
     missing = floor - problem.rates(x, y)
-    missing = np.where(missing > ROUNDING * floor, missing, 0.0)
+    missing = np.where(missing > PACKING.rounding * floor, missing, 0.0)
     if missing.any():
         x = x.copy()
         x[np.arange(problem.jobs), problem.speed.argmax(axis=1)] += missing / fastest(problem)

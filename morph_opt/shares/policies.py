@@ -21,11 +21,9 @@ from formulations.shares.problem import (
 from morph_opt.shares.finish_time import FinishTimes
 from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.packed_max_min import granted, raise_rates
+from morph_opt.shares.parameters import FILLING
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
-
-SLACK = 1e-7
-"""Relative room below a floor already reached, so that rounding cannot make it infeasible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,7 @@ def filled(
     """
     with np.errstate(divide="ignore"):
         worth = np.where(problem.allowed, problem.gang[:, None] / problem.throughput, 0.0)
-    floor = floor * (1.0 - SLACK)
+    floor = floor * (1.0 - FILLING.slack)
     model = value_model(problem, worth, floor)
     outcome = (solve or lp_solver())(model.model)
     if outcome.x is None:

@@ -41,22 +41,8 @@ from morph_opt.shares.max_min import (
     shrunk,
 )
 from morph_opt.shares.packed_max_min import granted
+from morph_opt.shares.parameters import FILLING
 from morph_opt.shares.policies import Shares
-
-FITS = 1e-9
-"""Relative load above 1 that still counts as fitting the cluster."""
-
-RISE = 1e-6
-"""Part of a job's top speed below which headroom counts as none."""
-
-SOME = 0.01
-"""Part of the way to its top that an undecided job may rise when it is asked whether it can."""
-
-PASSES = 4
-"""Models spent at most, after a phase, on finding which can no longer rise."""
-
-SLACK = 1e-7
-"""Relative room below a level already reached, so that rounding cannot make it infeasible."""
 
 BELOW = ("fairness", "fifo")
 
@@ -120,7 +106,7 @@ def hierarchical(
         raise ValueError("pairs: water filling is defined without packing")
     filling = _Filling(problem, entities, solve or lp_solver())
     x, y = filling.run(), np.zeros((0, problem.types))
-    x = granted(problem, x, y, filling.level * filling.unit * (1.0 - SLACK))[0]
+    x = granted(problem, x, y, filling.level * filling.unit * (1.0 - FILLING.slack))[0]
     level = problem.rates(x) / filling.unit
     worst = float(level.min())
     return Shares(x, y, worst, worst, solves=filling.solves)
@@ -196,18 +182,18 @@ class _Filling:
 
         HiGHS' presolve calls models on the edge of feasibility infeasible now and then.
         """
-        for slack in (SLACK, 10.0 * SLACK):
+        for slack in (FILLING.slack, 10.0 * FILLING.slack):
             try:
                 raised = raise_level(self._demands(self.level, rate, slack), self.solve)
             except ValueError:
                 continue
             self.solves += raised.solves
             return raised
-        raised = raise_level(self._demands(self.level, rate, 100.0 * SLACK), self.solve)
+        raised = raise_level(self._demands(self.level, rate, 100.0 * FILLING.slack), self.solve)
         self.solves += raised.solves
         return raised
 
-    def _demands(self, level: Floats, rate: Floats, slack: float = SLACK) -> Demands:
+    def _demands(self, level: Floats, rate: Floats, slack: float = FILLING.slack) -> Demands:
         p = self.problem
         # Levels of the size of rounding errors are none: they only harm the solver's scaling.
         base = np.where(level < slack * self.top, 0.0, level * self.unit * (1.0 - slack))
@@ -220,16 +206,16 @@ class _Filling:
     def _freeze_infeasible(self) -> bool:
         """Freeze jobs whose level cannot rise; return whether any was frozen.
 
-        Each model maximises the sum of the rises of the undecided, up to `SOME` of the way to
+        Each model maximises the sum of the rises of the undecided, up to ``some`` of the way to
         the top each, so that there is room for many. Jobs that rise in it can; when its bound is 0,
         none of those left can.
         """
         holding = self._holding()
         undecided, pattern = ~self.frozen, forced_patterns(holding)
         pattern[undecided] = -1
-        for _ in range(PASSES):
+        for _ in range(FILLING.passes):
             far = np.maximum(self.top - self.level, 0.0) * self.unit
-            room = np.where(undecided, SOME * far, 0.0)
+            room = np.where(undecided, FILLING.some * far, 0.0)
             outcome = self.solve(headroom_model(self.problem, holding.base, room, pattern).model)
             self.solves += 1
             if outcome.x is None or outcome.row_duals is None:
@@ -238,10 +224,13 @@ class _Filling:
             # The duals also bound what would be left without the slack that the bases leave.
             push = np.abs(outcome.row_duals[-asked.size :]) / self.problem.speed[asked].max(axis=1)
             slack = self.level[asked] * self.unit[asked] - holding.base[asked]
-            if outcome.objective - float(push @ np.maximum(slack, 0.0)) <= RISE / SOME:
+            if (
+                outcome.objective - float(push @ np.maximum(slack, 0.0))
+                <= FILLING.rise / FILLING.some
+            ):
                 self.frozen |= undecided
                 return True
-            risen = asked[outcome.x[-asked.size :] > RISE / SOME]
+            risen = asked[outcome.x[-asked.size :] > FILLING.rise / FILLING.some]
             undecided[risen] = False
             # Jobs that have nothing and are decided need no column.
             pattern[risen[holding.base[risen] <= 0]] = 0
@@ -254,7 +243,7 @@ class _Filling:
         wanted = np.minimum(wanted, self.top)
         given = self.problem.rates(x) / self.unit
         # What is nothing to a solver is granted at the end.
-        short = (given < wanted * (1.0 - 2.0 * SLACK)) & (wanted > RISE * self.top)
+        short = (given < wanted * (1.0 - 2.0 * FILLING.slack)) & (wanted > FILLING.rise * self.top)
         self.level = np.where(short, given, wanted)
 
     def _skip_own_tops(self) -> None:
@@ -270,7 +259,7 @@ class _Filling:
                 break
             probe = failed - 1
             load, x = self._load(states[probe][0])
-            if load <= 1.0 + FITS:
+            if load <= 1.0 + FILLING.fits:
                 best = probe
                 level, self.frozen = states[best]
                 self._reach(level, x)
@@ -294,7 +283,7 @@ class _Filling:
         """Return whether the prices prove that these levels do not fit."""
         d = self._demands(level, np.zeros_like(level))
         cost = price(d.speed, d.load, self.prices, d.base).cost.sum()
-        return bool(cost > (self.prices @ d.capacity) * (1.0 + FITS))
+        return bool(cost > (self.prices @ d.capacity) * (1.0 + FILLING.fits))
 
     def _load(self, level: Floats) -> tuple[float, Floats]:
         """Return the smallest largest load of a type at these levels, and shares of this load.

@@ -48,9 +48,20 @@ class _Placed:
 class PlacementCheck:
     """Incremental check: keeps what was placed last and checks only what has changed.
 
-    What the rules find of a job, a node or an uplink is kept until something comes to it or leaves
-    it. So a round costs one look at each assignment, and sums for the nodes that change only: on
-    65,536 GPUs most of a round stays as it was.
+    A round costs one comparison per assignment, and sums for changed nodes only: on 65,536 GPUs
+    most of a round stays as it was. Between two calls these hold:
+
+    1. ``_placed`` has exactly the assignments that broke no rule on one job alone; ``_on_node``,
+       ``_on_uplink`` and ``_named_by`` are its indices by node, leaf and named partner.
+    2. ``_of_partner``, ``_of_node`` and ``_of_uplink`` have every broken rule of ``_placed``, and
+       no entry for what is in order. ``_of_job`` has the assignments refused in the present call.
+    3. The three sets ``_due_*`` are empty. During a call, `_put` and `_drop` add to them each
+       node, uplink and partner whose result may differ; every other result is still true, as it
+       depends on nothing that has changed.
+    4. A departure can only repair a node or an uplink, so `_drop` marks it only if it was broken.
+       An arrival marks it always.
+    5. A job that comes, goes or changes also changes whether jobs that name it as their partner
+       share their GPUs rightly: `_regroup` marks these jobs and their nodes.
 
     Parameters
     ----------
@@ -80,7 +91,12 @@ class PlacementCheck:
         self._of_uplink: dict[str, Violation] = {}
 
     def check(self, assignments: Iterable[Assignment], before: StateFacts) -> tuple[Violation, ...]:
-        """Return every broken rule: of jobs in the order given, of nodes, of uplinks."""
+        """Return every broken rule: of jobs in the order given, of nodes, of uplinks.
+
+        Only a stay that was checked before is left alone: the same job with the same assignment,
+        which it also holds before this decision. All others are dropped and put anew, and so is
+        every job on a failed node, whose rule belongs to `check_job`.
+        """
         assignments = tuple(assignments)
         granted = {assignment.job: assignment for assignment in assignments}
         twice: list[str] = []
@@ -191,7 +207,10 @@ class PlacementCheck:
         self._regroup(name)
 
     def _regroup(self, name: str) -> None:
-        """Mark the jobs that name this job as their partner for a new check."""
+        """Mark the jobs that name this job as their partner for a new check (invariant 5).
+
+        Their nodes are marked too: two jobs may hold the same GPUs only as partners of each other.
+        """
         if name in self._named_by:
             self._due_partners |= self._named_by[name]
             for other in self._named_by[name]:

@@ -13,7 +13,8 @@ from random import Random
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
+from morph_opt.policies.gavel.mechanism import Mechanism
+from morph_opt.policies.published import GAVEL
 
 
 def select(
@@ -170,8 +171,8 @@ def simulate(
     kinds: Ints,
     rule: ShareRule,
     *,
-    round_s: float = ROUND_S,
-    reset_s: float = RESET_S,
+    round_s: float = GAVEL.round_s,
+    reset_s: float = GAVEL.reset_s,
     skip_unwanted: bool = False,
     quirks: RoundQuirks | None = None,
 ) -> RoundRun:

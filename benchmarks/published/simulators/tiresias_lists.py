@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 
 from morph_opt.domain import InputError
+from morph_opt.policies.published import TIRESIAS
 from morph_opt.policies.tiresias.queues import (
-    QUEUE_LIMITS_GPU_S,
     GittinsIndex,
     require_limits,
 )
@@ -82,7 +82,7 @@ class RigidRule:
     """
 
     discipline: Discipline
-    queue_limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S
+    queue_limits: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s
     starvation_knob: float = 0.0
     index: GittinsIndex | None = None
     quirks: Quirks = field(default_factory=Quirks)

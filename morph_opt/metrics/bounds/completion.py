@@ -26,20 +26,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from morph_opt.domain import InputError
-
-MOST_JOBS = 5_000
-"""Beyond, the bound is not computed: it would take longer than a replay may."""
-_SEGMENTS = 12_000
-_SEGMENTS_PER_JOB = 60
-_MOST_CELLS = 4_000
-_MU = 20
-"""Prices of a whole job that are tried, per job."""
-_CLOSE = 0.25
-"""Completions this near to the best one keep their prices of a job among those that are tried."""
-_STEPS = 60
-_REGRID = (6, 15, 30, 45)
-"""Steps after which windows are fitted to where completions have come to lie."""
-_MEAN, _SQUARE, _RATE = 0.9, 0.99, 0.4
+from morph_opt.metrics.bounds.parameters import COMPLETION
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +132,20 @@ def completion_jct_s(
     Returns
     -------
     float or None
-        Seconds; None for more than `MOST_JOBS` jobs. It is computed once in a process for what is
+        Seconds; None for more than ``most_jobs`` jobs. It is computed once in a process for what is
         given: schedulers are compared on the same jobs and nodes.
     """
-    if len(demands) > MOST_JOBS:
+    if len(demands) > COMPLETION.most_jobs:
         return None
     key = _digest(demands, gpus, guess_finish_s, guess_kind)
     if key not in _found:
-        if len(_found) >= _MOST_FOUND:
+        if len(_found) >= COMPLETION.remembered:
             _found.clear()
         _found[key] = _computed(demands, gpus, guess_finish_s, guess_kind)
     return _found[key]
 
 
 _found: dict[bytes, float] = {}
-_MOST_FOUND = 10_000
 
 
 def _digest(
@@ -200,8 +186,8 @@ def _computed(
     reach_s = 4.0 * jobs.floor_s + 1.5 * np.maximum(guess_s - jobs.release_s, 0.0)
     begin_s = float(jobs.release_s.min())
     span_s = 1.3 * (float(max(guess_s.max(), (jobs.release_s + jobs.floor_s).max())) - begin_s)
-    wished = min(_SEGMENTS, _SEGMENTS_PER_JOB * len(demands))
-    step_s = max(float(reach_s.sum()) / wished, span_s / _MOST_CELLS, 1e-6)
+    wished = min(COMPLETION.windows, COMPLETION.windows_per_job * len(demands))
+    step_s = max(float(reach_s.sum()) / wished, span_s / COMPLETION.cells, 1e-6)
     edges_s = begin_s + step_s * np.arange(int(np.ceil(span_s / step_s)) + 2, dtype=np.float64)
     best_s = _raise(jobs, reach_s, edges_s, _queue_prices(jobs, guess_s, kind, edges_s))
     submitted_s = np.array([d.submission_s for d in demands])
@@ -306,13 +292,14 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
     best multiple of the first prices: a line search would stumble over the kinks. No linear
     algebra, so nothing starts threads.
     """
+    params = COMPLETION
     step_s = float(edges_s[1] - edges_s[0])
     supply = jobs.capacity[:, None] * step_s
-    mu = np.geomspace(2.0**-7.5, 2.0**5, _MU) * np.maximum(jobs.floor_s, 1e-9)[:, None]
+    mu = np.geomspace(2.0**-7.5, 2.0**5, params.prices) * np.maximum(jobs.floor_s, 1e-9)[:, None]
 
     def fitted() -> tuple[_Windows, Floats]:
         windows = _windows(jobs, reach_s, edges_s)
-        room = np.empty((4, _MU, windows.job.size))
+        room = np.empty((4, params.prices, windows.job.size))
         room[0] = mu.T[:, windows.job]
         return windows, room
 
@@ -327,18 +314,18 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
     typical = float(price[price > 0.0].mean()) if (price > 0.0).any() else 1.0 / jobs.capacity.sum()
     x = scale * price / typical
     mean, square = np.zeros(x.shape), np.zeros(x.shape)
-    for step in range(1, _STEPS + 1):
+    for step in range(1, params.steps + 1):
         value_s, slope, paid = at(x * typical)
         best_s = max(best_s, value_s)
-        if step in _REGRID:
+        if step in params.regrid:
             reach_s = 1.1 * (paid.share_s - jobs.release_s) + 4.0 * step_s
-            mu = np.geomspace(0.9 * paid.mu_low, 1.1 * paid.mu_high, _MU, axis=1)
+            mu = np.geomspace(0.9 * paid.mu_low, 1.1 * paid.mu_high, params.prices, axis=1)
             windows, room = fitted()
         slope = slope * typical
-        mean = _MEAN * mean + (1.0 - _MEAN) * slope
-        square = _SQUARE * square + (1.0 - _SQUARE) * slope * slope
-        size = np.sqrt(square / (1.0 - _SQUARE**step)) + 1e-12
-        rate = _RATE * (1.0 - (step - 1) / _STEPS) / (1.0 - _MEAN**step)
+        mean = params.mean * mean + (1.0 - params.mean) * slope
+        square = params.square * square + (1.0 - params.square) * slope * slope
+        size = np.sqrt(square / (1.0 - params.square**step)) + 1e-12
+        rate = params.rate * (1.0 - (step - 1) / params.steps) / (1.0 - params.mean**step)
         x = np.maximum(x + rate * mean / size, 0.0)
     return best_s
 
@@ -425,7 +412,7 @@ def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Fl
     held_s *= (rows <= last[job]) & (picked >= 0)
     key = jobs.kind[picked, job] * price.shape[1] + windows.cell
     used = np.bincount(key, held_s * jobs.gpus[picked, job], price.size).reshape(price.shape)
-    near = lower_s <= (share_s + _CLOSE * (share_s - jobs.release_s))[job]
+    near = lower_s <= (share_s + COMPLETION.close * (share_s - jobs.release_s))[job]
     tried = mu_of.shape[1] - 1
     low = np.minimum.reduceat(np.where(near, at_mu, tried), windows.first)
     high = np.maximum.reduceat(np.where(near, at_mu, 0), windows.first)

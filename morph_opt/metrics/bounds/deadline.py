@@ -21,12 +21,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from morph_opt.metrics.bounds.completion import JobDemand, useful
-
-_INSTANTS = 48
-"""Instants from which on GPUs may cost something that are tried."""
-_HALVINGS = 40
-_TURNS, _TRIALS = 3, 12
-"""Rounds over the GPU types in search of prices, and trials per type."""
+from morph_opt.metrics.bounds.parameters import DEADLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def deadline_makespan_s(demands: Sequence[JobDemand], gpus: Sequence[float]) -> 
     floors_s = jobs.release_s + 1.0 / jobs.fastest
     best_s = float(floors_s.max())
     releases_s = np.unique(jobs.release_s)
-    picked = np.linspace(0, releases_s.size - 1, min(_INSTANTS, releases_s.size))
+    picked = np.linspace(0, releases_s.size - 1, min(DEADLINE.instants, releases_s.size))
     prices = np.ones(capacity.size)
     for from_s in releases_s[np.unique(picked.round().astype(np.int64))].tolist():
         prices = _better_prices(jobs, capacity, from_s, prices, best_s)
@@ -120,7 +115,7 @@ def _latest(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, best_s
     while _excess(jobs, capacity, from_s, prices, low_s + step_s) > 0.0:
         low_s, step_s = low_s + step_s, 2.0 * step_s
     high_s = low_s + step_s
-    for _ in range(_HALVINGS):
+    for _ in range(DEADLINE.halvings):
         middle_s = 0.5 * (low_s + high_s)
         if _excess(jobs, capacity, from_s, prices, middle_s) > 0.0:
             low_s = middle_s
@@ -137,10 +132,10 @@ def _better_prices(
     The excess is concave in the prices and grows with all of them alike, so one is held.
     """
     log = np.log(prices)
-    for _ in range(_TURNS if capacity.size > 1 else 0):
+    for _ in range(DEADLINE.turns if capacity.size > 1 else 0):
         for k in range(1, capacity.size):
             low, high = log[k] - 1.5, log[k] + 1.5
-            for _ in range(_TRIALS):
+            for _ in range(DEADLINE.trials):
                 third = (high - low) / 3.0
                 ends = []
                 for at in (low + third, high - third):

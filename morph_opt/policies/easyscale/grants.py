@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_WASTE, MOST_GROWTH = 0.30, 2
-DIGITS = 9
-"""Decimals of scores, so that rounding errors do not break ties."""
+from morph_opt.policies.published import EASYSCALE
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +132,18 @@ def _asks(one: Holder, keeps_idle: bool, rounded_ties: bool) -> list[Ask]:
     assert now is not None
     best: dict[int, Ask] = {}
     for proposal in sorted(one.proposals, key=lambda p: -p.speed):
-        slow = proposal.speed < now.speed or proposal.waste > MOST_WASTE
-        if slow or proposal.total > MOST_GROWTH * now.total:
+        slow = proposal.speed < now.speed or proposal.waste > EASYSCALE.most_waste
+        if slow or proposal.total > EASYSCALE.most_growth * now.total:
             continue
         grown = [k for k, n in enumerate(proposal.gpus) if n > now.gpus[k]]
         if len(grown) != 1:
             continue
         kind = grown[0]
         more = proposal.gpus[kind] - now.gpus[kind]
-        if now.total + more > MOST_GROWTH * now.total:
+        if now.total + more > EASYSCALE.most_growth * now.total:
             continue
         score = ((proposal.speed / now.speed) - 1) / more + 1
-        score = round(score, DIGITS) if rounded_ties else score
+        score = round(score, EASYSCALE.digits) if rounded_ties else score
         if kind not in best or score > best[kind].score:
             # What it has of other types it keeps, be it idle under the new map.
             gpus = tuple(proposal.gpus[k] if k == kind else n for k, n in enumerate(now.gpus))

@@ -13,12 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-
-ROUND_S = 360.0
-"""Length of a round in seconds."""
-
-RESET_S = 1920.0
-"""Least time between two solves of the shares in seconds."""
+from morph_opt.policies.published import GAVEL
 
 
 class Mechanism:
@@ -32,7 +27,7 @@ class Mechanism:
         Length of a round; a job is credited half of it when it comes and at every reset.
     """
 
-    def __init__(self, jobs: int, types: int, round_s: float = ROUND_S) -> None:
+    def __init__(self, jobs: int, types: int, round_s: float = GAVEL.round_s) -> None:
         self.received = np.full((jobs, types), round_s / 2.0)
         self.deficit = np.zeros((jobs, types))
         self.total = np.zeros(types)

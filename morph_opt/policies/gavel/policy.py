@@ -19,9 +19,10 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.filling import Filling, FillingPolicy
-from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
+from morph_opt.policies.gavel.mechanism import Mechanism
 from morph_opt.policies.objectives.deadlines import SloNames
 from morph_opt.policies.objectives.share_book import ShareBook
+from morph_opt.policies.published import GAVEL
 from morph_opt.shares.policies import Shares
 
 _TYPE_ORDER = ("V100", "P100", "K80")
@@ -95,7 +96,7 @@ class GavelRounds(FillingPolicy):
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
         """Return whether shares must be solved again, by time or because they have no such job."""
         last = self._mechanism.reset_s
-        if last == 0.0 or state.time_s - last >= RESET_S:
+        if last == 0.0 or state.time_s - last >= GAVEL.reset_s:
             return True
         numbers = (self._numbers.get(name) for name in names)
         return not any(self._mechanism.known[n] for n in numbers if n is not None)
@@ -172,4 +173,6 @@ class GavelRounds(FillingPolicy):
 
 def begins_round(state: RoundState) -> bool:
     """Return whether a round of the mechanism begins at this boundary of the engine."""
-    return int(state.time_s // ROUND_S) > int((state.time_s - state.interval_s) // ROUND_S)
+    return int(state.time_s // GAVEL.round_s) > int(
+        (state.time_s - state.interval_s) // GAVEL.round_s
+    )

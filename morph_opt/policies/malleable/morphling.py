@@ -11,12 +11,7 @@ from morph_opt.policies.malleable.frame import (
     MalleableBaseline,
     Want,
 )
-
-GAIN = 0.01
-"""Relative gain below which one more GPU is no step of a curve."""
-
-MOST_RESTARTS = 5
-"""Largest number of restarts of a job that may still be shrunk for another."""
+from morph_opt.policies.published import MORPHLING
 
 KEPT = 1.0 - 1e-9
 """Speed relative to the request at which a promise is kept."""
@@ -28,7 +23,7 @@ def stairs(ways: JobWays, largest: int) -> dict[int, float]:
     one = ways.fastest(lambda way: way.gpus if len(way.parts) == 1 else 0)
     for gpus in sorted(one):
         last = min(found.values(), default=float("inf"))
-        if 0 < gpus <= largest and last > one[gpus] * (1.0 + GAIN):
+        if 0 < gpus <= largest and last > one[gpus] * (1.0 + MORPHLING.gain):
             found[gpus] = one[gpus]
     return found
 
@@ -212,7 +207,7 @@ class PaperRound:
         before, now = dict(job.gpus), job.shapes.get(job.parts, 0.0)
         for node in before:
             self._set(job, node, 0)
-        if not self._start_wide(j, lambda speed: speed > now * (1.0 + GAIN)):
+        if not self._start_wide(j, lambda speed: speed > now * (1.0 + MORPHLING.gain)):
             for node, gpus in before.items():
                 self._set(job, node, gpus)
 
@@ -246,7 +241,7 @@ class Morphling(MalleableBaseline):
                 if not speed:
                     fast = max(shapes.get(way.parts, 0.0), float(asked[j]) / way.iteration_s)
                     shapes[way.parts] = fast
-            few = state.starts - 1 < MOST_RESTARTS
+            few = state.starts - 1 < MORPHLING.most_restarts
             jobs.append(Live(speed, shapes, state.job.guaranteed, few, held[j]))
         free = list(capacity)
         for job in jobs:

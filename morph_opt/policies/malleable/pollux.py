@@ -15,7 +15,8 @@ from morph_opt.policies.malleable.frame import (
     held_by,
     open_gpus,
 )
-from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound, Search
+from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
+from morph_opt.policies.published import POLLUX
 
 
 class PolluxPolicy(MalleableBaseline):
@@ -196,13 +197,13 @@ class PolluxCounts(PolluxPolicy):
         cost = np.zeros(total + 1)
         chosen: list[Ints] = []
         for job, known in enumerate(ways):
-            options = {0: 1.0 / LEAST}
+            options = {0: 1.0 / POLLUX.least}
             for count in known.counts:
                 value = fair_s[job] / known.iteration_s(count) * float(kept[job])
-                options[count] = 1.0 / (value / size + LEAST)
+                options[count] = 1.0 / (value / size + POLLUX.least)
             now = held[job]
             if now is not None:
-                options[now.gpus] = 1.0 / (fair_s[job] / now.iteration_s / size + LEAST)
+                options[now.gpus] = 1.0 / (fair_s[job] / now.iteration_s / size + POLLUX.least)
             counts = np.asarray([c for c in sorted(options) if c <= total], dtype=np.int64)
             table = np.full((counts.size, total + 1), np.inf)
             for row, count in enumerate(counts.tolist()):

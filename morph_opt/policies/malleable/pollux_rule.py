@@ -12,15 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from morph_opt.policies.published import POLLUX
 
 Snap = Callable[[Ints], Ints]
 """Function that cuts rows of states down to shapes that a job can run in."""
-
-LEAST = 1e-3
-"""What a job without GPUs counts as; so each that waits costs 1000 / J."""
-
-MOST_NODES = 16
-"""Of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class PolluxRound:
         """Return the harmonic mean of the values per GPU of a node, changes priced, shape (P,)."""
         same = (states == self.current[None]).all(axis=2)
         v = self.values(states) * np.where(same, 1.0, self.kept[None, :])
-        found: Floats = 1.0 / (1.0 / (v / float(self.capacity.max()) + LEAST)).mean(axis=1)
+        found: Floats = 1.0 / (1.0 / (v / float(self.capacity.max()) + POLLUX.least)).mean(axis=1)
         return found
 
     def utility(self, states: Ints) -> Floats:
@@ -88,7 +83,7 @@ class PolluxRound:
         mixed = np.take_along_axis(found, order, axis=2)
         mixed = _within(mixed, self.most[None, :, None], axis=2)
         nth = (mixed > 0).cumsum(axis=2)
-        mixed[nth > MOST_NODES] = 0
+        mixed[nth > POLLUX.most_nodes] = 0
         np.put_along_axis(found, order, mixed, axis=2)
         return _within(found, self.capacity[None, None, :], axis=1)
 

@@ -16,11 +16,9 @@ from morph_opt.policies.malleable.frame import (
     Want,
     held_by,
 )
-from morph_opt.policies.malleable.sia_rule import DEAREST, Column, SiaAnswer, SiaJob, solve
+from morph_opt.policies.malleable.sia_rule import Column, SiaAnswer, SiaJob, solve
+from morph_opt.policies.published import SIA
 from morph_opt.solvers.outcome import Limits
-
-POWER, WAITING = -0.5, 1.1
-"""Of the goodput in the cost, and what a job that waits costs: as published."""
 
 
 class Sia(MalleableBaseline):
@@ -86,18 +84,18 @@ class Sia(MalleableBaseline):
             usable = [columns[k][2] for k in np.flatnonzero(goodput > 0).tolist()]
             least.append(float(min(usable, default=1)))
         shape = (len(jobs), len(columns))
-        costs = np.asarray([j.cost(POWER, g) for j, g in zip(jobs, least, strict=True)])
+        costs = np.asarray([j.cost(SIA.power, g) for j, g in zip(jobs, least, strict=True)])
         may_have = np.asarray([j.usable for j in jobs], dtype=bool).reshape(shape)
         # The published goodput of what a job cannot use is 1e-4 of whatever unit goodputs have: at
         # iterations of hours that is more than what it can use, and it would wait for ever.
-        costs = np.where(may_have, costs.reshape(shape), DEAREST)
+        costs = np.where(may_have, costs.reshape(shape), SIA.dearest)
         self._answer = solve(
             jobs,
             costs,
             columns,
             self._room(filling, columns),
-            power=POWER,
-            waiting=WAITING,
+            power=SIA.power,
+            waiting=SIA.waiting,
             limits=self._limits,
         )
         self._columns = costs.size
@@ -109,7 +107,7 @@ class Sia(MalleableBaseline):
         served = list(zip(self._answer.chosen, costs, strict=True))
         by_arrival = earlier_first(
             kinds,
-            [(k is None, WAITING if k is None else float(row[k]), k) for k, row in served],
+            [(k is None, SIA.waiting if k is None else float(row[k]), k) for k, row in served],
             lambda choice: choice,
         )
         return [

@@ -14,15 +14,9 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats
 from formulations.linear_model import LinearModel, ModelBuilder
+from morph_opt.policies.published import SIA
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
-
-UNUSABLE = 1e-4
-"""Goodput of what a job cannot use."""
-
-DEAREST = 3000.0
-"""Largest cost of a configuration."""
-
 
 Column = tuple[str, int, int]
 """Configuration: GPU type, nodes, GPUs."""
@@ -64,10 +58,10 @@ class SiaJob:
 
     def normalised(self, least: float = 1.0) -> Floats:
         """Return goodput over the smallest usable one, which counts as ``least``, (columns,)."""
-        row = np.where(self.usable, self.goodput, UNUSABLE)
+        row = np.where(self.usable, self.goodput, SIA.unusable)
         if self.usable.any():
             row = row / row[self.usable].min() * least
-        return np.maximum(row, UNUSABLE)
+        return np.maximum(row, SIA.unusable)
 
     def cost(self, power: float, least: float = 1.0) -> Floats:
         """Return the cost of every column, rounded to hundredths, shape (columns,)."""
@@ -78,7 +72,7 @@ class SiaJob:
             row[self.current] = kept
         with np.errstate(divide="ignore", over="ignore"):
             raised = np.power(row.astype(np.float32), np.float32(power))
-        rounded = np.minimum(np.round(raised, 2), np.float32(DEAREST))
+        rounded = np.minimum(np.round(raised, 2), np.float32(SIA.dearest))
         exact = np.array(rounded.tolist(), dtype=np.float64)
         return np.round(exact, 2)
 

@@ -9,7 +9,8 @@ from formulations.objectives.las import Queues
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import RoundState
-from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
+from morph_opt.policies.published import TIRESIAS
+from morph_opt.policies.tiresias.queues import GittinsIndex, ServiceBook
 
 
 class QueuedService(Objective[Queues]):
@@ -33,7 +34,7 @@ class QueuedService(Objective[Queues]):
         self,
         name: str = "las",
         *,
-        limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+        limits_gpu_s: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s,
         starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
         rigid: bool = False,

@@ -12,7 +12,8 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.filling import Filling, FillingPolicy
-from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
+from morph_opt.policies.published import TIRESIAS
+from morph_opt.policies.tiresias.queues import GittinsIndex, ServiceBook
 
 
 class RigidQueues(FillingPolicy):
@@ -34,7 +35,7 @@ class RigidQueues(FillingPolicy):
         self,
         belief: SpeedModel,
         *,
-        limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+        limits_gpu_s: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s,
         starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
     ) -> None:

@@ -9,12 +9,7 @@ import numpy.typing as npt
 
 from formulations.arrays import Floats
 from morph_opt.domain import InputError, JobState, RoundState
-
-QUEUE_LIMITS_GPU_S = (3250.0, 7200.0)
-"""Attained service at which a job leaves the first and the second queue (published code)."""
-
-QUANTUM_GPU_S = 3250.0
-"""Quantum D of the Gittins index (published code)."""
+from morph_opt.policies.published import TIRESIAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class GittinsIndex:
     """
 
     samples_gpu_s: Floats
-    quantum_gpu_s: float = QUANTUM_GPU_S
+    quantum_gpu_s: float = TIRESIAS.quantum_gpu_s
 
     def __post_init__(self) -> None:
         samples = self.samples_gpu_s
@@ -48,7 +43,9 @@ class GittinsIndex:
             raise InputError(f"must be above 0, got {self.quantum_gpu_s:g}", field="quantum_gpu_s")
 
     @classmethod
-    def of(cls, samples_gpu_s: npt.ArrayLike, quantum_gpu_s: float = QUANTUM_GPU_S) -> GittinsIndex:
+    def of(
+        cls, samples_gpu_s: npt.ArrayLike, quantum_gpu_s: float = TIRESIAS.quantum_gpu_s
+    ) -> GittinsIndex:
         """Return the index of samples in any order."""
         return cls(np.sort(np.asarray(samples_gpu_s, dtype=np.float64)), quantum_gpu_s)
 
@@ -93,7 +90,9 @@ class GittinsIndex:
         return max(index, self.exact(max(0.0, attained_gpu_s - used_gpu_s)))
 
 
-def queue_of(attained_gpu_s: float, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S) -> int:
+def queue_of(
+    attained_gpu_s: float, limits_gpu_s: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s
+) -> int:
     """Return the queue for this attained service; 0 is served first."""
     return sum(attained_gpu_s >= limit for limit in limits_gpu_s)
 
@@ -128,7 +127,9 @@ class ServiceBook:
     """
 
     def __init__(
-        self, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S, starvation_knob: float = 0.0
+        self,
+        limits_gpu_s: tuple[float, ...] = TIRESIAS.queue_limits_gpu_s,
+        starvation_knob: float = 0.0,
     ) -> None:
         require_limits(limits_gpu_s)
         if not 0.0 <= starvation_knob < np.inf:
