@@ -25,7 +25,7 @@ Ask what takes many runs
 Decide one round
 
     decide          Decide one round, given by a snapshot or the file of one
-    PolicyOptions   Options of a policy, next to speeds, and the operator's rules
+    PolicyOptions   Options of a policy with the operator's rules
     RoundDecision   A decided snapshot
     Snapshot        A round to decide
     read_snapshot   The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
@@ -40,9 +40,9 @@ Build inputs
 
 Write your own
 
-    FillingPolicy   Places jobs one by one, in an order that a subclass decides (`fill`)
-    Policy          Decides a round
-    Decision        An allocation with the report of how it was found
+    FillingPolicy   Policy that places jobs one by one in the order of its method `fill`
+    Policy          Scheduling policy: decides one round after the other
+    Decision        Allocation with the report of how it was found
     Allocation      The assignments of one round; jobs that it does not name hold nothing
     Objective       Goals of rounds, most important first
     Stateless       Objective that needs only the round's tables

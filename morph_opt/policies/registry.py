@@ -58,7 +58,7 @@ _KINDS: dict[str, type[Any]] = {"policy": Policy, "objective": Objective}
 def make_objective(
     name: str, belief: SpeedModel | None = None, options: PolicyOptions | None = None
 ) -> Objective[Any]:
-    """The objective of this name or import path.
+    """Return the objective of this name or import path.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ POLICIES: Mapping[str, BaselineSpec] = {
 
 
 def draws(policy: str, *, packing: bool) -> bool:
-    """Whether the seed has an effect on a policy; of a user's own nothing is known."""
+    """Return whether the seed has an effect on a policy; True for a user's own."""
     spec = POLICIES.get(policy)
     return spec is None or spec.draws == "yes" or (spec.draws == "packing" and packing)
 
@@ -355,7 +355,7 @@ def _refuse_unknown(given: Iterable[str], known: Collection[str], title: str) ->
 
 
 def _knowing(option: str) -> str:
-    """Who knows an option, in words."""
+    """Return the names of the policies and objectives that know an option."""
     policies = [name for name, spec in POLICIES.items() if option in spec.options]
     objectives = [
         f"milp with {name}" for name, spec in OBJECTIVES.items() if option in spec.options
@@ -392,7 +392,7 @@ def require_named(policy: str, objective: str) -> None:
 
 
 def require_found(policy: str, objective: str) -> None:
-    """Refuse import paths that lead nowhere, by following them; nothing is made.
+    """Refuse import paths that lead nowhere; nothing is made.
 
     Raises
     ------
@@ -406,13 +406,13 @@ def require_found(policy: str, objective: str) -> None:
 
 
 def _is_slip(policy: str) -> bool:
-    """Whether a name looks like an import path and is a slip in a built-in one."""
+    """Return whether a name looks like an import path but is a misspelt built-in name."""
     families = {known.partition(":")[0] for known in POLICIES if ":" in known}
     return policy not in POLICIES and policy.partition(":")[0] in families
 
 
 def _may_be(option: str, group: str, name: str, known: Iterable[str]) -> bool:
-    """Whether a name is built in, announced by a package, or an import path."""
+    """Return whether a name is built in, announced by a package, or an import path."""
     if name in known:
         return True
     require_allowed(name, option)

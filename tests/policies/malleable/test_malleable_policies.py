@@ -13,8 +13,9 @@ from benchmarks.published.simulators.morphling_policy import PublishedMorphling
 from morph_opt.domain import InputError
 from morph_opt.policies.malleable.morphling import Live, PaperRound
 from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
-from morph_opt.policies.malleable.pollux_rule import LEAST, Budget
+from morph_opt.policies.malleable.pollux_rule import Budget
 from morph_opt.policies.options import PolicyOptions
+from morph_opt.policies.published import POLLUX
 from morph_opt.policies.registry import make_policy
 from tests.policies.worlds import (
     LINEAR,
@@ -111,7 +112,7 @@ def best_fitness(jobs, gpus, fair_s):
     best, found = -1.0, ()
     for one in product(times, repeat=jobs):
         if sum(one) <= gpus:
-            v = [fair_s / times[g] / 4 + LEAST for g in one]
+            v = [fair_s / times[g] / 4 + POLLUX.least for g in one]
             value = jobs / sum(1 / x for x in v)
             if value > best + 1e-12:
                 best, found = value, one
