@@ -4,7 +4,7 @@ Run a scenario
 
     Scenario        A run: which jobs, on what, who decides, by which rules of the engine
     Workload        Which jobs are run
-    Scheduler       Who decides, and what it believes
+    Scheduler       Choice of policy, objective and belief, with their options
     Failures        What happens to nodes
     ReplayConfig    What decides how a replay runs, next to trace, cluster, policy and true speeds
     read_scenario   The scenario of a ``config.toml`` that `Scenario.to_toml` wrote
