@@ -29,6 +29,9 @@ WRONG_PATH = frozenset(
 )  # fmt: skip
 """Errors of a path that the user gave; those of a full or broken disk are none."""
 
+FULL_DISK = frozenset((errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
+"""Errors of a disk that is full or broken, which no other option would mend."""
+
 BROKEN_PIPE = 128 + signal.SIGPIPE
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
@@ -74,7 +77,7 @@ def run_command(
         # Rules that contradict each other are named one per line.
         more = (f"  {line}" for line in getattr(error, "lines", ()))
         _say(f"error: {_blamed_on(error) or parser.as_typed(error)}", error, *more)
-        return BAD_INPUT
+        return FAILED if getattr(error.__cause__, "errno", None) in FULL_DISK else BAD_INPUT
     except SystemExit as left:  # of the parser: usage or help
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except BrokenPipeError:

@@ -215,6 +215,42 @@ def test_a_full_disk_is_one_line_and_the_run_can_be_finished(tmp_path: Path) -> 
     assert (folder / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
 
 
+def test_a_full_disk_is_no_bad_input_whatever_is_written(tmp_path: Path) -> None:
+    """A file that is written in one piece, as reports, answers and models are."""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+
+    words = ["round", "--state", str(ROOT / "docs" / "schema" / "example-state.json")]
+    model = tmp_path / "model.lp"
+    found = process(*words, "--write-model", str(model), preexec_fn=limited)
+    assert (found.returncode, one_line(found.stderr)) == (FAILED, True), found.stderr
+    assert f"{model}: cannot be written (File too large)" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+    missing = tmp_path / "none" / "model.lp"
+    found = process(*words, "--write-model", str(missing))
+    assert (found.returncode, one_line(found.stderr)) == (BAD_INPUT, True), found.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (errno.ENOSPC, FAILED), (errno.EDQUOT, FAILED), (errno.EFBIG, FAILED), (errno.EIO, FAILED),
+        (errno.EACCES, BAD_INPUT), (errno.EROFS, BAD_INPUT), (errno.ENOENT, BAD_INPUT),
+    ],
+)  # fmt: skip
+def test_a_failed_write_ends_as_its_cause_does(
+    number: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.fsync", failing)
+    words = ["round", "--state", str(ROOT / "docs" / "schema" / "example-state.json")]
+    assert root.main([*words, "--write-model", str(tmp_path / "model.lp")]) == status
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_defect_says_so_and_shows_where_on_demand(tmp_path: Path) -> None:
     """Only a process hides a traceback; `main` raises it, so no test is deceived."""
     # Python runs this module at every start: as if the parser of our own were broken.
