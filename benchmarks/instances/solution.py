@@ -1,4 +1,4 @@
-"""Solutions in files: written as MIPLIB's checker reads them, read as any solver writes them.
+"""Solutions in files: written for MIPLIB's checker, read in the formats of all solvers.
 
 Written is a line per column that is not zero, ``name value``; ``#`` begins a comment. A line
 ``=obj= value`` is the claimed objective of the MPS file, which minimises what is maximised here.
@@ -19,19 +19,22 @@ from morph_opt.documents import write_atomically
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.solvers.recheck import violated
 
+FEW_DIGITS = 1e-3
+"""Largest relative violation that few digits can explain: a row adds up many rounded numbers."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """What a solution file says of a model's columns.
+    """Point of a solution file.
 
     Parameters
     ----------
     x
         Value per column, shape (columns,).
     claim
-        The maximised objective that is claimed for it; None if none is.
+        Claimed value of the maximised objective; None if none is claimed.
     remedy
-        How to have more digits where the file has few; else empty.
+        How to get more digits if the file has few; else empty.
     """
 
     x: Floats
@@ -39,7 +42,7 @@ class Point:
     remedy: str = ""
 
     def broken(self, model: LinearModel) -> list[str]:
-        """What the point violates worst, in numbers; nothing if it is feasible."""
+        """Return the worst violation in numbers; [] if the point is feasible."""
         name = violated(model, self.x)
         if not name:
             return []
@@ -48,13 +51,17 @@ class Point:
             value = float(model.activity(self.x)[rows[0]])
             least, most = model.row_lower[rows[0]], model.row_upper[rows[0]]
             rule = f"violates the row {name}: {value:.9g}, allowed {_range(least, most)}"
+            near = value
         else:
             column = list(model.column_names()).index(name)
             least, most = model.column_lower[column], model.column_upper[column]
             whole = "a whole number " if model.integer[column] else ""
             value = float(self.x[column])
             rule = f"violates the column {name}: {value:.9g}, allowed {whole}{_range(least, most)}"
-        return [rule + (f" ({self.remedy})" if self.remedy else "")]
+            near = round(value) if whole and least <= value <= most else value
+        excess = max(least - value, value - most, abs(value - near))
+        by_digits = excess <= FEW_DIGITS * max(1.0, abs(value))
+        return [rule + (f" ({self.remedy})" if self.remedy and by_digits else "")]
 
 
 def _range(least: float, most: float) -> str:
@@ -76,7 +83,7 @@ def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) 
 
 
 def read_solution(path: Path, model: LinearModel) -> Point:
-    """The point of a solution file.
+    """Read the point of a solution file.
 
     Raises
     ------
@@ -100,7 +107,7 @@ def read_solution(path: Path, model: LinearModel) -> Point:
         if not 0 <= column < model.columns:
             raise written.error(f"has no column at that position, only {model.columns}", line)
         if column in seen:
-            raise written.error(f"column {which!r} stands twice", line)
+            raise written.error(f"column {which!r} is duplicated", line)
         seen.add(column)
         x[column] = _number(number, written, line)
     if written.claim is None:
@@ -110,7 +117,7 @@ def read_solution(path: Path, model: LinearModel) -> Point:
 
 def _number(word: str, written: Written, line: int) -> float:
     try:
-        value = float(word)
+        value = math.nan if "_" in word or not word.isascii() else float(word)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

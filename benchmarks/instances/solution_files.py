@@ -1,9 +1,9 @@
-"""What solvers write as a solution, read line by line into columns and numbers.
+"""Solution files of solvers, read line by line into columns and numbers.
 
-Read are the files of HiGHS (styles ``raw``, ``pretty`` and ``sparse``), SCIP (``write solution``),
-CBC (``solution FILE``), GLPK (``glpsol --write`` and ``--output``), Gurobi (``.sol``), CPLEX
-(``.sol``, which is XML) and plain lines ``name value``, which MIPLIB's checker reads. The first
-line says which it is, never the name of the file. Sources: the manuals of the solvers, and files
+Supported are the files of HiGHS (styles ``raw``, ``pretty`` and ``sparse``), SCIP (``write
+solution``), CBC (``solution FILE``), GLPK (``glpsol --write`` and ``--output``), Gurobi (``.sol``),
+CPLEX (``.sol``, which is XML) and plain lines ``name value`` of MIPLIB's checker. The first line
+decides the format, never the name of the file. Sources: the manuals of the solvers, and files
 that HiGHS 1.13, SCIP 10.0, CBC 2.10 and GLPK 5.0 wrote.
 """
 
@@ -21,27 +21,33 @@ from morph_opt.domain import InputError
 Lines = Iterator[tuple[int, str]]
 
 CLAIM = "=obj="
+MIPLIB_ENDS = ("=infeas=", "=unbd=", "=unkn=")
+"""Lines of MIPLIB's solution files that state that there is no point."""
+_SCIP_INFINITE = ("1e+20", "inf", "infinity")
+_GUROBI = re.compile(r"#\s*Objective value\s*=\s*(\S+)")
+_COPT = re.compile(r"#\s*Objective value\s+([-+.0-9][-+.0-9eE]*)\s*$")
+_NO_POINT = re.compile(r"infeasible|unbounded|no integer solution|continuous used", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Written:
-    """What a solution file says, before anybody has asked whether it is true.
+    """Content of a solution file, not yet checked.
 
     Parameters
     ----------
     file
-        Its name, for complaints.
+        Name of the file, for refusals.
     values
         Line, column (a name, or its position from 0 where the file has positions only) and
         number, all as written.
     claim
         Line and number of the objective that the file claims, in the sense of the MPS file.
     columns
-        How many the file says that its model has; None if it does not say.
+        Number of the model's columns by the file; None if not stated.
     stated
-        How many columns it says that it lists; None if it does not say.
+        Number of listed columns by the file; None if not stated.
     remedy
-        How to have more digits, where the file was written with six or eight; else empty.
+        How to get more digits, if the file has six or eight; else empty.
     """
 
     file: str
@@ -52,11 +58,11 @@ class Written:
     remedy: str = ""
 
     def error(self, rule: str, line: int | None = None) -> InputError:
-        """The refusal of a line."""
+        """Make the refusal of a line."""
         return InputError(rule, file=self.file, line=line)
 
     def no_point(self, status: str, line: int) -> InputError:
-        """The refusal of a file without a solution."""
+        """Make the refusal of a file without a solution."""
         return self.error(f"holds no solution, its solver ended with {status.strip()!r}", line)
 
 
@@ -70,22 +76,28 @@ def read_written(path: Path) -> Written:
         it names the line.
     """
     lines, found = list(read_lines(path)), Written(str(path))
-    first = next((text for _, text in lines), "")
+    if not lines:
+        raise found.error("is empty")
+    first = lines[0][1]
     reader = next((reader for begins, reader in _FORMATS if begins.match(first)), _plain)
     reader(iter(lines), found)
+    if not found.values and found.claim is None:
+        raise found.error("holds neither a column nor an objective")
     if found.stated is not None and len(found.values) != found.stated:
-        rule = f"has {len(found.values)} of the {found.stated} columns that it says: was it cut?"
+        rule = f"has {len(found.values)} of the {found.stated} columns that it states: was it cut?"
         raise found.error(rule)
     return found
 
 
 def _plain(lines: Lines, found: Written) -> None:
-    """``name value`` per line: MIPLIB, Gurobi, and what `write_solution` writes."""
+    """Read ``name value`` per line: MIPLIB, Gurobi, COPT, and the files of `write_solution`."""
     for line, text in lines:
-        of_gurobi = re.match(r"#\s*Objective value\s*=\s*(\S+)", text)
+        claimed = _GUROBI.match(text) or _COPT.match(text)
         words = text.partition("#")[0].split()
-        if of_gurobi:
-            found.claim = (line, of_gurobi[1])
+        if len(words) == 1 and words[0] in MIPLIB_ENDS:
+            raise found.no_point(words[0], line)
+        if claimed:
+            found.claim = (line, claimed[1])
         elif words and words[0] == CLAIM and len(words) == 2:
             found.claim = (line, words[1])
         elif len(words) == 2:
@@ -98,7 +110,7 @@ def _plain(lines: Lines, found: Written) -> None:
 
 
 def _scip(lines: Lines, found: Written) -> None:
-    """``name value (obj:c)`` after the status and the objective."""
+    """Read ``name value (obj:c)`` after the status and the objective."""
     status, last = "no solution", 0
     for line, text in lines:
         name, colon, rest = text.partition(":")
@@ -114,18 +126,21 @@ def _scip(lines: Lines, found: Written) -> None:
             found.values.append((line, words[0], words[1]))
         else:
             raise found.error(f"must be a column of SCIP and its value, got {text!r}", line)
-    if found.claim is None:
+    if found.claim is None or (not found.values and found.claim[1].lstrip("+-") in _SCIP_INFINITE):
         raise found.no_point(status, last)
 
 
 def _cbc(lines: Lines, found: Written) -> None:
-    """``index name value cost``, behind ``**`` where a bound is broken."""
+    """Read ``index name value cost``, after ``**`` where a bound is broken.
+
+    Without an integer solution CBC writes the relaxation's point: the status states it.
+    """
     found.remedy = "CBC writes 8 digits"
     for line, text in lines:
         status, separator, value = text.partition(" - objective value ")
         words = text.replace("**", " ").split()
         if separator:
-            if re.match(r"(Integer )?infeasible|Unbounded", status, re.IGNORECASE):
+            if _NO_POINT.search(status):
                 raise found.no_point(status, line)
             found.claim = (line, value.strip())
         elif len(words) == 4 and words[0].isdigit():
@@ -135,7 +150,7 @@ def _cbc(lines: Lines, found: Written) -> None:
 
 
 def _highs(lines: Lines, found: Written) -> None:
-    """HiGHS, styles ``raw`` and ``sparse``: a count of columns, then a line of each."""
+    """Read HiGHS's styles ``raw`` and ``sparse``: a count of columns, then a line of each."""
     _, status = next(lines, (0, "")), next(lines, (0, ""))
     left = 0
     for line, text in lines:
@@ -159,7 +174,7 @@ def _highs(lines: Lines, found: Written) -> None:
 
 
 def _highs_pretty(lines: Lines, found: Written) -> None:
-    """HiGHS, style ``pretty``: a table whose headings end where its numbers end."""
+    """Read HiGHS's style ``pretty``: a table whose headings end where its numbers end."""
     found.remedy = "HiGHS writes 6 digits so: writeSolution(FILE, 0) writes all"
     end, inside = 0, False
     for line, text in lines:
@@ -182,7 +197,7 @@ def _highs_pretty(lines: Lines, found: Written) -> None:
 
 
 def _glpk(lines: Lines, found: Written) -> None:
-    """GLPK, ``--write``: ``j position value`` after ``s mip rows columns status objective``."""
+    """Read GLPK's ``--write``: ``s mip rows columns status objective``, then ``j place value``."""
     ended = False
     for line, text in lines:
         words = text.split()
@@ -206,7 +221,7 @@ def _glpk(lines: Lines, found: Written) -> None:
 
 
 def _glpk_table(lines: Lines, found: Written) -> None:
-    """GLPK, ``--output``: a table; what stands behind a long name is on the next line."""
+    """Read GLPK's ``--output``: a table; the numbers of a long name are on the next line."""
     found.remedy = "GLPK writes 6 digits so: glpsol --write FILE writes all"
     inside, name = False, ""
     for line, text in lines:
@@ -233,7 +248,7 @@ def _glpk_table(lines: Lines, found: Written) -> None:
 
 
 def _cplex(lines: Lines, found: Written) -> None:
-    """CPLEX: XML, a ``variable`` with name or index and value; what is not that is passed over."""
+    """Read CPLEX's XML: elements ``variable`` with name or index, and value; others are skipped."""
     parser = expat.ParserCreate("utf-8")  # what was read is text already
     solutions = 0
 
@@ -258,7 +273,7 @@ def _cplex(lines: Lines, found: Written) -> None:
 
     parser.StartElementHandler = start
     parser.EntityDeclHandler = entity
-    # Lines of blanks are not among those read: each stands at its own number again.
+    # Blank lines are not among those read: put each line back at its number.
     at, text = 1, []
     for line, one in lines:
         text += [""] * (line - at) + [one]
@@ -285,5 +300,5 @@ _FORMATS: tuple[tuple[re.Pattern[str], Callable[[Lines, Written], None]], ...] =
     (re.compile(r"c Problem:"), _glpk),
     (re.compile(r"Problem:"), _glpk_table),
     (re.compile(r"solution status:|objective value:|no solution available"), _scip),
-    (re.compile(r"[A-Z].* - objective value "), _cbc),
+    (re.compile(r"[A-Za-z].* - objective value "), _cbc),
 )

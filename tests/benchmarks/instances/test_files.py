@@ -141,7 +141,7 @@ def test_a_solution_is_read_back(tmp_path: Path) -> None:
     ("text", "line", "reason"),
     [
         ("x[0] 1\nx[9] 1\n", 2, "unknown column"),
-        ("x[0] 1\nx[0] 1\n", 2, "stands twice"),
+        ("x[0] 1\nx[0] 1\n", 2, "is duplicated"),
         ("# c\n\nx[0] one\n", 3, "must be a finite number, got 'one'"),
         ("x[0] inf\n", 1, "must be a finite number"),
         ("x[0] 1 2\n", 1, "must be a column and a number"),

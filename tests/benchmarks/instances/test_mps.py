@@ -190,7 +190,7 @@ GOOD = to_mps(models.single(0, 3, (1, 2), (1, 4), (2, 1)))
         ("ENDATA\n", "", "ends without ENDATA", " UP BND x[1] 3"),
         (" x[0] r[0] 1\n", " x[0] r[9] 1\n", "unknown row 'r[9]'", " x[0] r[9] 1"),
         (" x[0] r[0] 1\n", " x[0] r[0] one\n", "must be a number, got 'one'", " x[0] r[0] one"),
-        (" x[0] r[0] 1\n", " x[0] r[0] nan\n", "must be a number, got nan", " x[0] r[0] nan"),
+        (" x[0] r[0] 1\n", " x[0] r[0] nan\n", "must be a number, got 'nan'", " x[0] r[0] nan"),
         (" x[0] r[0] 1\n", " x[0] r[0]\n", "a column line is", " x[0] r[0]"),
         (" x[0] r[0] 1\n", " x[0] r[0] 1\n x[0] r[0] 1\n", "twice", " x[0] r[0] 1"),
         (" L r[0]\n", " L r[0]\n L r[0]\n", "named twice", " L r[0]"),
@@ -259,3 +259,118 @@ def test_bounds_without_the_name_of_a_set() -> None:
     same(from_mps(GOOD.replace(" UP BND x", " UP x")), from_mps(GOOD))
     free = GOOD.replace(" UP BND x[0] 3\n", " FR x[0]\n")
     same(from_mps(free), from_mps(free.replace(" FR x", " FR BND x")))
+
+
+OWN = """NAME own
+ROWS
+ N cost
+ N other
+ L most
+ G need
+ E same
+COLUMNS
+ M1 'MARKER' 'INTORG'
+ a cost 1 most 1
+ a need 1
+ M2 'MARKER' 'INTEND'
+ b cost 2 most 1
+ b same 1 other 5
+RHS
+ RHS most 4 need -1
+ RHS same 3
+BOUNDS
+ UP BND b 9
+ENDATA
+"""
+"""An integer column without bounds, and a continuous one with an upper one."""
+
+
+def bounds(text: str) -> dict[str, tuple[float, float]]:
+    model = from_mps(text)
+    sides = zip(model.column_lower.tolist(), model.column_upper.tolist(), strict=True)
+    return dict(zip(model.column_names(), sides, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "expected"),
+    [
+        ("", "a", (0.0, 1.0)),  # an integer column without any bound is binary
+        (" PL BND a\n", "a", (0.0, math.inf)),
+        (" LO BND a 0\n", "a", (0.0, math.inf)),
+        (" LI BND a 2\n", "a", (2.0, math.inf)),
+        (" UI BND a 7\n", "a", (0.0, 7.0)),
+        (" BV BND a 1\n", "a", (0.0, 1.0)),
+        (" MI BND a\n", "a", (-math.inf, math.inf)),
+        (" UP BND a -2\n", "a", (-math.inf, -2.0)),  # alone it opens the lower bound
+        (" LO BND a -5\n UP BND a -2\n", "a", (-5.0, -2.0)),
+        (" UP BND a -2\n LO BND a -5\n", "a", (-5.0, -2.0)),
+        (" UP BND a 1e20\n", "a", (0.0, math.inf)),
+        (" UP BND a Inf\n", "a", (0.0, math.inf)),
+        (" LO BND a -1e30\n", "a", (-math.inf, math.inf)),
+        (" UP OTHER a 5\n", "a", (0.0, 1.0)),  # only the first set of bounds counts
+    ],
+)
+def test_bounds_are_as_the_manuals_state(
+    lines: str, column: str, expected: tuple[float, float]
+) -> None:
+    assert bounds(OWN.replace("ENDATA", lines + "ENDATA"))[column] == expected
+    assert bounds(OWN)["b"] == (0.0, 9.0)
+
+
+def test_the_first_of_several_right_hand_sides_counts() -> None:
+    model = from_mps(OWN.replace("BOUNDS", " SECOND most 1 same 1\nBOUNDS"))
+    assert model.row_upper.tolist() == [4.0, math.inf, 3.0]
+    assert model.row_lower.tolist() == [-math.inf, -1.0, 3.0]
+    ranges = "RANGES\n R most 1\n R need 2\n R same -1\n S same 9\nBOUNDS"
+    model = from_mps(OWN.replace("BOUNDS", ranges))
+    assert model.row_lower.tolist() == [3.0, -1.0, 2.0]
+    assert model.row_upper.tolist() == [4.0, 1.0, 3.0]
+    # A set without a name belongs to the one that has.
+    model = from_mps(OWN.replace(" RHS same 3", " same 3"))
+    assert model.row_upper.tolist() == [4.0, math.inf, 3.0]
+
+
+def test_the_objective_may_be_named_and_maximised() -> None:
+    model = from_mps(OWN.replace("ROWS\n", "OBJSENSE\n  Maximise\nOBJNAME\n other\nROWS\n"))
+    assert model.cost.tolist() == [0.0, 5.0]
+    assert from_mps(OWN).cost.tolist() == [-1.0, -2.0]
+
+
+def test_infinite_sides_are_open() -> None:
+    model = from_mps(OWN.replace("most 4 need -1", "most 1e30 need -1e30"))
+    assert model.row_lower.tolist() == [-math.inf, -math.inf, 3.0]
+    assert model.row_upper.tolist() == [math.inf, math.inf, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        (" b cost 2", " b cost 2_0", 13, "must be a number, got '2_0'"),
+        (" b cost 2", " b cost \u0662", 13, "must be a number"),
+        (" b cost 2", " b cost 0x2", 13, "must be a number, got '0x2'"),
+        (" b cost 2", " b cost inf", 13, "must be a finite number"),
+        (" b cost 2", " b cost 1e999", 13, "must be a finite number"),
+        (" b same 1", " a same 1", 14, "column 'a' comes again"),
+        (" a need 1", " a need 1 cost 3", 11, "column 'a' has this row twice"),
+        (" RHS same 3", " RHS same 3 same 4", 17, "row 'same' has two right-hand sides"),
+        (" RHS same 3", " RHS cost 3 cost 4", 17, "the constant of the objective must be one"),
+        (" RHS same 3", " RHS same 1e30", 17, "nothing can hold a row of kind E"),
+        (" RHS same 3", " RHS most 4 need 1e30", 17, "row 'most' has two right-hand sides"),
+        ("need -1", "need 1e30", 16, "nothing can hold a row of kind G"),
+        (" UP BND b 9", " UP BND b 9\n UP BND b 8", 20, "two bounds of kind UP"),
+        (" UP BND b 9", " FX BND b 1e20", 19, "kind FX must be a finite number"),
+        (" UP BND b 9", " LO BND b 1e20", 19, "kind LO must be a finite number"),
+        (" UP BND b 9", " UP BND b -1e20", 19, "kind UP must be a finite number"),
+        (" UP BND b 9", " UP BND b 9 9", 19, "a bound is a kind, a set, a column and a number"),
+        (" UP BND b 9", " SC BND b 9", 19, "unknown kind of bound 'SC'"),
+        ("BOUNDS", "RANGES\n R same 1\n R same 1\nBOUNDS", 20, "row 'same' has two ranges"),
+        ("ROWS", "OBJNAME\n third\nROWS", 22, "there is no objective row 'third'"),
+        ("COLUMNS", "OBJNAME\n other\nCOLUMNS", 9, "OBJNAME must come before ROWS"),
+        ("BOUNDS", "SOS1\nBOUNDS", 18, "unknown section 'SOS1'"),
+    ],
+)
+def test_what_the_manuals_leave_open_is_refused(old: str, new: str, line: int, reason: str) -> None:
+    with pytest.raises(MpsError) as caught:
+        from_mps(OWN.replace(old, new, 1))
+    assert reason in caught.value.reason
+    assert caught.value.line == line

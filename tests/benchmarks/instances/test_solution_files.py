@@ -119,6 +119,7 @@ FILES = {
     "gurobi": GUROBI,
     "cplex": CPLEX,
     "cplex-without-names": CPLEX.replace('name="x[0]" ', "").replace('name="x[1]" ', ""),
+    "copt": "# Objective value -7\nx[0] 3\nx[1] 1\n",
     "plain": "=obj= -7\nx[0] 3\nx[1] 1\n",
 }
 
@@ -136,17 +137,53 @@ def test_every_solvers_file_is_read(text: str, ends: str, tmp_path: Path) -> Non
 WRONG = [
     ("highs", "Optimal\n", "Infeasible\n", None, ""),
     ("highs", "Feasible\nObjective -7", "None", 2, "holds no solution, its solver ended with 'O"),
-    ("highs", "x[1] 1\n", "", None, "has 1 of the 2 columns that it says: was it cut?"),
+    ("highs", "x[1] 1\n", "", None, "has 1 of the 2 columns that it states: was it cut?"),
     ("highs", "x[1] 1\n", "x[1] 1 2 3\n", 9, "must be a column of HiGHS and its value"),
     ("highs", HIGHS[HIGHS.index("# Col") :], "", None, "ends before its columns: was it cut?"),
     ("highs", "# Columns 2\nx[0] 3\nx[1] 1", "# Columns 1\nx[0] 3", None, "it has 1 columns, not"),
-    ("highs-sparse", "x[1] 1 1\n", "", None, "has 1 of the 2 columns that it says"),
+    ("highs-sparse", "x[1] 1 1\n", "", None, "has 1 of the 2 columns that it states"),
     ("highs-pretty", "Objective value: -7\n", "", None, "ends before its objective: was it cut?"),
     ("highs-pretty", " 3               Integer", "                 Integer", None, ""),
     ("scip", SCIP.partition("\n")[2], "no solution available\n", 2, "ended with 'optimal sol"),
     ("scip", "(obj:-1)", "(obj:-1) more", 4, "must be a column of SCIP and its value"),
     ("cbc", "Optimal -", "Integer infeasible -", 1, "its solver ended with 'Integer infeasible'"),
+    (
+        "scip",
+        SCIP,
+        "solution status: unknown\nobjective value:   1e+20\n",
+        2,
+        "ended with 'unknown'",
+    ),
     ("cbc", "      0 x[0]", "x[0]", 2, "must be a column of CBC and its value"),
+    *(
+        (
+            "cbc",
+            "Optimal -",
+            f"{status} -",
+            1,
+            f"holds no solution, its solver ended with '{status}'",
+        )
+        for status in (
+            "Infeasible",
+            "Unbounded",
+            "Linear relaxation infeasible",
+            "Linear relaxation unbounded",
+            "Integer infeasible",
+            "infeasible",
+            "Stopped on time (no integer solution - continuous used)",
+            "Stopped on nodes (no integer solution - continuous used)",
+            "Stopped on iterations (no integer solution)",
+        )
+    ),
+    ("cbc", "Optimal -", "Optimal (within gap tolerance) -", None, ""),
+    ("cbc", "Optimal -", "Stopped on time -", None, ""),
+    ("cbc", "Optimal -", "optimal -", None, ""),
+    ("plain", FILES["plain"], "", None, "is empty"),
+    ("plain", FILES["plain"], "\n \n\n", None, "is empty"),
+    ("plain", FILES["plain"], "# MIP start\n", None, "holds neither a column nor an objective"),
+    *(("plain", "=obj= -7", end, 1, f"ended with '{end}'") for end in ("=infeas=", "=unkn=")),
+    ("plain", "x[1] 1", "x[1] 1_0", 3, "must be a finite number, got '1_0'"),
+    ("gurobi", "value = -7", "value = -7_0", 2, "must be a finite number, got '-7_0'"),
     ("glpk", "mip 1 2 o", "mip 1 2 n", 4, "its solver ended with 'infeasible'"),
     ("glpk", "e o f", "", None, "ends before its last line"),
     ("glpk", "j 2 1\n", "", None, "has 1 of the 2 columns"),
@@ -166,7 +203,7 @@ WRONG = [
     ("cplex", "CPLEXSolution", "html", None, "must be a solution of CPLEX"),
     ("cplex", "<CPLEX", '<!DOCTYPE a [<!ENTITY b "c">]>\n<CPLEX', 2, "must declare no entities"),
     ("plain", "x[0]", "X[0]", 2, "unknown column 'X[0]' (did you mean 'x[0]'?)"),
-    ("plain", "x[1]", "x[0]", 3, "column 'x[0]' stands twice"),
+    ("plain", "x[1]", "x[0]", 3, "column 'x[0]' is duplicated"),
     ("plain", FILES["plain"], '{"Vars": [ 1 ]}', 1, "read are the files of HiGHS, SCIP, CBC"),
 ]
 
@@ -201,7 +238,12 @@ def test_several_solutions_in_one_file_are_refused(tmp_path: Path) -> None:
         ("x[0] 4", "violates the column x[0]: 4, allowed a whole number from 0 to 3"),
         ("x[0] 0.5", "violates the column x[0]: 0.5, allowed a whole number"),
         ("x[0] 3\nx[1] 2", "violates the row r[0]: 5, allowed at most 4"),
-        (CBC.replace("3  ", "3.5"), "0 to 3 (CBC writes 8 digits)"),
+        (CBC.replace("3      ", "3.00001"), "0 to 3 (CBC writes 8 digits)"),
+        (CBC.replace("3      ", "2.99999"), "0 to 3 (CBC writes 8 digits)"),
+        (
+            CBC.replace("3  ", "3.5"),
+            "violates the column x[0]: 3.5, allowed a whole number from 0 to 3",
+        ),
     ],
 )
 def test_a_violation_is_said_in_numbers(text: str, said: str, tmp_path: Path) -> None:
@@ -209,6 +251,8 @@ def test_a_violation_is_said_in_numbers(text: str, said: str, tmp_path: Path) ->
     path.write_text(text)
     (found,) = read_solution(path, MODEL).broken(MODEL)
     assert said in found
+    # More digits help where some are missing, and nowhere else.
+    assert ("writes 8 digits" in found) == ("writes 8 digits" in said)
 
 
 SMALLEST = min(read_table(default_folder()), key=lambda row: row.columns)
