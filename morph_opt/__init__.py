@@ -3,11 +3,11 @@
 Run a scenario
 
     Scenario        A run: which jobs, on what, who decides, by which rules of the engine
-    Workload        Which jobs are run
+    Workload        Jobs that are run
     Scheduler       Choice of policy, objective and belief, with their options
-    Failures        What happens to nodes
-    ReplayConfig    What decides how a replay runs, next to trace, cluster, policy and true speeds
-    read_scenario   The scenario of a ``config.toml`` that `Scenario.to_toml` wrote
+    Failures        Failures and returns of nodes
+    ReplayConfig    Rules of a replay, next to trace, cluster, policy and true speeds
+    read_scenario   Read the scenario of a ``config.toml`` that `Scenario.to_toml` wrote
 
 Look at what happened
 
@@ -28,7 +28,7 @@ Decide one round
     PolicyOptions   Options of a policy with the operator's rules
     RoundDecision   A decided snapshot
     Snapshot        A round to decide
-    read_snapshot   The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
+    read_snapshot   Read the snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
 
 Build inputs
 

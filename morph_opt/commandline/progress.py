@@ -98,15 +98,19 @@ def live_lines(lines: Callable[[T], Sequence[str]], first: T) -> Iterator[Callab
             )
             for row in range(len(lines(first)))
         ]
-        due_s = 0.0
+        latest, due_s = first, 0.0
+
+        def draw() -> None:
+            for bar, text in zip(bars, lines(latest), strict=True):
+                bar.set_description_str(text)
 
         def update(now: T) -> None:
-            nonlocal due_s
-            if time.monotonic() < due_s:
-                return
-            due_s = time.monotonic() + SECONDS_BETWEEN_VIEWS
-            for bar, text in zip(bars, lines(now), strict=True):
-                bar.set_description_str(text)
+            nonlocal latest, due_s
+            latest = now
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + SECONDS_BETWEEN_VIEWS
+                draw()
 
         update(first)
         yield update
+        draw()

@@ -1,4 +1,4 @@
-"""What is known to come: completions of jobs that run, and events of nodes."""
+"""Coming events: completions of running jobs, and changes of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morph_opt.events.log import NodeStatus
 
 
 class Completions:
-    """When running jobs will be complete, soonest first, in order of the trace at one instant.
+    """Completion times of running jobs, soonest first; ties in order of the trace.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ class Completions:
         self._heap: list[tuple[float, int, int, str]] = []
 
     def expect(self, live: LiveJob) -> None:
-        """Note when a job will be complete as it runs now."""
+        """Set the completion time of a running job."""
         heapq.heappush(self._heap, (live.finish_s, live.order, live.serial, live.job.name))
 
     @property
     def next_s(self) -> float:
-        """Instant of the next one; inf if nothing runs."""
+        """Time of the next completion; inf if nothing runs."""
         while self._heap:
             finish_s, _, serial, name = self._heap[0]
             live = self._active.get(name)
@@ -42,12 +42,12 @@ class Completions:
         return math.inf
 
     def take(self) -> LiveJob:
-        """The job of the next one, which is not expected any more."""
+        """Remove the next completion and return its job."""
         return self._active[heapq.heappop(self._heap)[3]]
 
 
 class NodeStatuses:
-    """Which nodes are open, and the events that change it.
+    """Status of the nodes, and the events that change it.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class NodeStatuses:
 
     @property
     def next_s(self) -> float:
-        """Instant of the next event; inf if there is none."""
+        """Time of the next event; inf if there is none."""
         return math.inf if self._next is None else self._next.time_s
 
     def take(self) -> NodeEvent:
-        """The next event, which has happened from now on."""
+        """Apply the next event and return it."""
         event = self._next
         assert event is not None, "asked for after next_s has said that there is one"
         only = frozenset((event.node,))
@@ -84,7 +84,7 @@ class NodeStatuses:
         return event
 
     def begin_from(self, state: RoundState) -> None:
-        """Begin with what a state has; events up to then are behind it."""
+        """Begin with a state; events up to its time are dropped."""
         while self.next_s <= state.time_s:
             self._next = next(self._events, None)
         self.unavailable, self.failed = state.unavailable, state.failed

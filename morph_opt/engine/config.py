@@ -11,14 +11,14 @@ from morph_opt.domain.round_state import first_boundary
 from morph_opt.domain.starting import StartPrices
 
 _STARTS = Range(0.0, 1e7)
-"""Of seconds of a start-up. All ranges here reach from values below which a replay would count
-instants for ever to values beyond which instants lose their fractions."""
+"""Range of a start-up in seconds. Below these ranges a replay would count instants for ever; above
+them instants lose their fractions."""
 
 
 @documented
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
-    """What decides how a replay runs, next to trace, cluster, policy and true speeds.
+    """Rules of a replay, next to trace, cluster, policy and true speeds.
 
     Boundaries of rounds are the multiples of ``interval_s``. Starts are priced by
     `morph_opt.domain.starting`: a node's failure takes what it kept, and a start-up that is cut
@@ -103,17 +103,17 @@ class ReplayConfig:
                 raise InputError(rule, field=name)
 
     def restart_of(self, model: str) -> float:
-        """Start-up seconds of a model."""
+        """Return start-up seconds of a model."""
         return float(self.restart_s_by_model.get(model, self.restart_s))
 
     def first_start_of(self, model: str) -> float:
-        """Start-up seconds of a model that never ran."""
+        """Return start-up seconds of a model that never ran."""
         return self.restart_of(model) if self.first_start_s is None else float(self.first_start_s)
 
     def prices_of(self, restart_s: float) -> StartPrices:
-        """Prices of the starts of a job whose restarts cost so much."""
+        """Return the prices of starts of a job with this price of a restart."""
         return StartPrices.of(restart_s, self.migrate_s, self.resume_s)
 
     def boundary_at_or_after(self, time_s: float) -> int:
-        """Number of the first boundary that is not before an instant."""
+        """Return the number of the first boundary at or after an instant."""
         return first_boundary(time_s, self.interval_s)

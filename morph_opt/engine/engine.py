@@ -119,12 +119,12 @@ class Engine:
         return boundary * self._config.interval_s
 
     def take_events(self) -> list[Event]:
-        """Events since the last call, in order."""
+        """Return events since the last call, in order."""
         taken, self._events = self._events, []
         return taken
 
     def advance(self) -> RoundState | None:
-        """Settle up to the next boundary with an active job; None when the replay has ended."""
+        """Settle up to the next boundary with an active job; None once the replay has ended."""
         if self._decision_due:
             raise RuntimeError("the round has not been decided")
         while not self._ended:
@@ -231,7 +231,7 @@ class Engine:
     # --- a state to begin with ----------------------------------------------------------------
 
     def _begin_from(self, state: RoundState) -> None:
-        """Begin with what a state has, as if the engine had come to it by itself."""
+        """Begin with a state, as if the engine had reached it by itself."""
         begin = begin_from(state, self._trace, self._lookup, self._check)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
         self._nodes.begin_from(state)
@@ -252,7 +252,7 @@ class Engine:
         return max(self._boundary + 1, self._config.boundary_at_or_after(submission_s))
 
     def _settle(self, until_s: float) -> None:
-        """Everything that happens up to and including an instant, in order of time."""
+        """Apply everything that happens up to and including an instant, in order of time."""
         while (instant_s := self._nodes.next_s) <= until_s:
             self._complete(instant_s)
             self._change_node(self._nodes.take())
@@ -313,7 +313,7 @@ class Engine:
                     live.last_held = None
 
     def _stop_failed(self, live: LiveJob, now_s: float) -> None:
-        """A failed node stops the job at once; it goes on from its last checkpoint."""
+        """Stop a job on a failed node; it continues from its last checkpoint."""
         progressed_s, step_s = live.progressed_s(now_s), self._config.checkpoint_s
         kept_s = math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
         self._release(live)
@@ -358,7 +358,7 @@ class Engine:
         )
 
     def _hold(self, live: LiveJob, assignment: Assignment, facts: RunFacts) -> None:
-        """Book what the job holds from now on, and when it will be complete."""
+        """Record the GPUs that a job holds from now on, and its completion time."""
         self._held[assignment.job] = assignment
         self._facts[assignment.job] = facts
         for node in assignment.placement.nodes:
@@ -366,7 +366,7 @@ class Engine:
         self._completions.expect(live)
 
     def _iteration_s(self, assignment: Assignment, granted: Mapping[str, Assignment]) -> float:
-        """True seconds per iteration of an assignment, next to its partner if it names one."""
+        """Return true seconds per iteration of an assignment, next to its partner if it has one."""
         job = self._active[assignment.job].job
         facts = self._facts_of(job, assignment)
         seconds = None if facts is None else facts.iteration_s
@@ -379,7 +379,7 @@ class Engine:
         return seconds
 
     def _share(self, name: str, partner: str | None, now_s: float, iteration_s: float) -> Shared:
-        """The job goes on where it is, next to another one or alone."""
+        """Let a job continue in place, next to another one or alone."""
         live = self._active[name]
         held = replace(self._held[name], partner=partner)
         live.skip_ahead(held, now_s, iteration_s)
@@ -388,7 +388,7 @@ class Engine:
         return Shared(now_s, name, partner, iteration_s, live.iterations_at(now_s))
 
     def _leave_alone(self, name: str | None, now_s: float) -> None:
-        """The partner of a job that is complete goes on alone, unless it is complete as well."""
+        """Let the partner of a complete job continue alone, unless it is complete as well."""
         live = None if name is None else self._active.get(name)
         if live is None or live.finish_s <= now_s:
             return
@@ -396,7 +396,7 @@ class Engine:
         self._settled.append((now_s, _COMPLETE, shared))
 
     def _facts_of(self, job: Job, assignment: Assignment) -> RunFacts | None:
-        """What the truth says; remembered for jobs that stay."""
+        """Return the true facts of an assignment; cached for jobs that stay."""
         if self._held.get(job.name) == assignment:
             return self._facts[job.name]
         return self._lookup.facts(job.model, assignment)

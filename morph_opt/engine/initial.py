@@ -1,4 +1,4 @@
-"""A replay that begins with a state: what its jobs are to the engine, what the log says of it."""
+"""The engine's jobs and first events of a replay that begins with a state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from morph_opt.strict.rules import AllocationError, StateFacts
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What the engine begins with.
+    """Jobs, assignments and events at the beginning.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Beginning:
 def begin_from(
     state: RoundState, trace: Trace, lookup: RunLookup, check: PlacementCheck
 ) -> Beginning:
-    """A state as the engine has it.
+    """Return a state as the engine has it.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def begin_from(
 def _events_of(
     known: JobState, now_s: float, facts: RunFacts | None, seconds: float
 ) -> list[Event]:
-    """What the log says of one job."""
+    """Return the events of one job."""
     name, held, done = known.job.name, known.running, known.iterations_done
     of_job: list[Event] = [
         Submitted(known.job.submission_s, name),

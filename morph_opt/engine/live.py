@@ -70,13 +70,13 @@ class LiveJob:
 
     @property
     def restart_s(self) -> float:
-        """What its next start costs where it keeps nothing."""
+        """Start-up seconds of its next start if it keeps nothing."""
         if self.starts or self.first_start_up_s is None:
             return self.prices.restart_s
         return self.first_start_up_s
 
     def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> float:
-        """Open a segment at a boundary; returns its start-up."""
+        """Open a segment at a boundary, and return its start-up seconds."""
         start_up_s = self.restart_s
         if self.starts:
             kept = self.last_held
@@ -102,7 +102,7 @@ class LiveJob:
 
     @classmethod
     def of_state(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
-        """The job as a snapshot at ``now_s`` has it; its `snapshot` there is the same again.
+        """Return the job of a state at ``now_s``; its `snapshot` then is the same again.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
         ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that
@@ -140,11 +140,11 @@ class LiveJob:
 
     @property
     def partner(self) -> str | None:
-        """The job on the same GPUs."""
+        """Job on the same GPUs; None if it is alone."""
         return None if self.running is None else self.running.partner
 
     def skip_ahead(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
-        """The same GPUs with another partner or without one, at another speed, no restart."""
+        """Change partner and speed on the same GPUs, without a restart."""
         reached = self.iterations_at(now_s)
         if self.shared_since_s is not None:
             self.shared_s += now_s - self.shared_since_s
@@ -159,7 +159,7 @@ class LiveJob:
         self.serial += 1
 
     def end(self, now_s: float, kept_s: float) -> float:
-        """Close the segment, keep ``kept_s`` seconds of its progress; returns iterations lost."""
+        """Close the segment, keep ``kept_s`` seconds of progress, and return iterations lost."""
         reached = self.iterations_at(now_s)
         kept = self._iterations_after(max(0.0, kept_s))
         kept = min(kept, reached)
@@ -176,17 +176,17 @@ class LiveJob:
         return reached - kept
 
     def progressed_s(self, now_s: float) -> float:
-        """Seconds of progress in the open segment."""
+        """Return seconds of progress in the open segment."""
         return max(0.0, now_s - self.progress_s)
 
     def iterations_at(self, now_s: float) -> float:
-        """Iterations done at an instant of the open segment, or as of the last stop."""
+        """Return iterations done at an instant of the open segment, or at the last stop."""
         if self.running is None:
             return self.done_iterations
         return min(self._iterations_after(self.progressed_s(now_s)), float(self.job.iterations))
 
     def _iterations_after(self, progressed_s: float) -> float:
-        """Iterations done when the open segment has made so many seconds of progress."""
+        """Return iterations done after these seconds of progress in the open segment."""
         if not self.stretches:
             return self.done_iterations + progressed_s / self.iteration_s
         now_s = self.progress_s + progressed_s
@@ -195,12 +195,12 @@ class LiveJob:
         return iterations + max(0.0, now_s - from_s) / iteration_s
 
     def _shared_until(self, now_s: float) -> float:
-        """Seconds of the open segment next to a partner."""
+        """Return seconds of the open segment next to a partner."""
         since_s = self.shared_since_s
         return self.shared_s + (0.0 if since_s is None else now_s - since_s)
 
     def snapshot(self, now_s: float) -> JobState:
-        """What a policy may know at a boundary."""
+        """Return what a policy may know of the job at a boundary."""
         open_s = now_s - self.start_s if self.running is not None else 0.0
         shared_s = self._shared_until(now_s) if self.running is not None else 0.0
         executed_s = self.closed_run_s + open_s
@@ -230,7 +230,7 @@ def changes(
     held: Mapping[str, Assignment],
     order: Callable[[Assignment], int],
 ) -> tuple[list[Assignment], list[Assignment]]:
-    """What starts, and where a partner comes or goes, each in this order."""
+    """Return assignments that start, and those whose partner changes, each in this order."""
     fresh: list[Assignment] = []
     regrouped: list[Assignment] = []
     for assignment in assignments:

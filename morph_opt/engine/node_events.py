@@ -28,7 +28,7 @@ _COLUMNS = ("time_s", "node", "event")
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """From ``time_s`` on the node has this status."""
+    """Change of a node's status at ``time_s``."""
 
     time_s: float
     node: int
@@ -36,7 +36,7 @@ class NodeEvent:
 
 
 def read_node_events(path: Path, cluster: Cluster) -> tuple[NodeEvent, ...]:
-    """Events of a file, sorted by time (equal times keep the order of the file).
+    """Read the events of a file, sorted by time (equal times keep the order of the file).
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _event(
 def random_failures(
     cluster: Cluster, *, mtbf_s: float, mttr_s: float, seed: int
 ) -> Iterator[NodeEvent]:
-    """Endless stream of failures and returns, sorted by time.
+    """Yield failures and returns without end, sorted by time.
 
     Every node fails and comes back on its own, with exponential times to failure (mean
     ``mtbf_s``) and to repair (mean ``mttr_s``). Each node draws from a generator of its own, so
@@ -120,5 +120,5 @@ def _failures(cluster: Cluster, mtbf_s: float, mttr_s: float, seed: int) -> Iter
 
 
 def merged(*streams: Iterable[NodeEvent]) -> Iterator[NodeEvent]:
-    """Several sorted streams as one sorted stream (equal times: earlier stream first)."""
+    """Merge sorted streams into one (equal times: earlier stream first)."""
     return heapq.merge(*streams, key=lambda event: event.time_s)

@@ -1,4 +1,4 @@
-"""Searches of a trace in the course of a replay: which trials reported, and which are cancelled."""
+"""Searches during a replay: trials that reported, and trials to cancel."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from morph_opt.domain import Trace
 from morph_opt.engine.live import LiveJob
 
 _SLACK = 1e-9
-"""Of iterations, relative: a report at the very boundary counts."""
+"""Relative tolerance of iterations: a report exactly at a boundary counts."""
 
 
 class Searches:
-    """What is left to decide.
+    """Searches that are still open.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Searches:
         self.open = list(trace.searches)
 
     def cut(self, active: Mapping[str, LiveJob], arrived: int, now_s: float) -> list[str]:
-        """Active jobs that are cancelled at a boundary, search by search, worst first.
+        """Return active jobs to cancel at a boundary, search by search, worst first.
 
         Parameters
         ----------
@@ -53,7 +53,7 @@ class Searches:
         return gone
 
     def _reported(self, live: LiveJob | None, now_s: float) -> bool:
-        """Whether a trial that has arrived has come to its report."""
+        """Return whether a trial that has arrived has reached its report."""
         if live is None:
             return True  # it is complete
         return live.iterations_at(now_s) >= self._reports[live.job.name] * (1.0 - _SLACK)

@@ -1,4 +1,4 @@
-"""A round that can be solved again with one thing changed: a job forced, a node more, a rule less.
+"""What-if solves of a round: a job forced, one more node, one rule less.
 
 Every question of an explanation is such a what-if. Re-solves go by the same goals in the same
 order as the decision: guarantees as hard rows, where these cannot all be kept as a rank or by
@@ -28,17 +28,17 @@ GAP = 1e-6
 """Relative gap to which what-ifs are solved, so that their differences mean something."""
 
 CHANGE = 1e-6
-"""Relative to a goal's value, or its largest coefficient: differences below it are none."""
+"""Differences below this share of a goal's value, or largest coefficient, are ignored."""
 
 SOLVES = 30
-"""Models that one what-if may solve: choices that cannot be placed are cut off one by one."""
+"""Most models that one what-if solves, as choices without places are cut off one by one."""
 
 NODES = 2_000
 """Branch-and-bound nodes per model, where the decision had no limit; reproducible."""
 
 
 class _Budget:
-    """A solver that gives up after `SOLVES` models; reproducible, unlike a clock."""
+    """Solver that stops after `SOLVES` models; reproducible, unlike a clock."""
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
@@ -56,7 +56,7 @@ class _Budget:
 
 
 class Case:
-    """The solver that a round's what-ifs share.
+    """Solver of a round's what-ifs.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Case:
         self.limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
 
     def optimum(self, evidence: Evidence) -> Solved:
-        """The round of a decision to a gap of `GAP`: its own solve where that went so far."""
+        """Return the round solved to a gap of `GAP`; its own solve if that is as good."""
         solved, posed = evidence.solved, evidence.posed
         exact = all(outcome.usable and outcome.gap <= GAP for outcome in solved.outcomes)
         counted = solved.model is not None and solved.model.distinct is not None
@@ -83,7 +83,7 @@ class Case:
         return self.solve(posed)
 
     def solve(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> Solved:
-        """The best decision in which one of the candidates ``forced`` is chosen.
+        """Return the best decision in which one of the candidates ``forced`` is chosen.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Case:
         return rounds.guaranteed(posed.problem, posed.goals, posed.fallback, base)
 
     def feasible(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> bool:
-        """Whether a round has any decision in which one of ``forced`` is chosen; none: any at all.
+        """Return whether a round has a decision that chooses one of ``forced``, or any if empty.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Case:
         raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
-        """The model of a round under one goal."""
+        """Build the model of a round under one goal."""
         return self._rounds().build(problem, level)
 
     def _rounds(self) -> RoundSolver:
@@ -123,7 +123,7 @@ class Case:
 
 
 def _forced(built: RoundModel, candidates: tuple[int, ...]) -> RoundModel:
-    """The model in which one of the candidates is chosen (row ``forced[k]``, k the first)."""
+    """Return the model in which one of the candidates is chosen (row ``forced[k]``, first k)."""
     if not candidates:
         return built
     columns = np.unique(built.layout.x[list(candidates)])
@@ -133,7 +133,7 @@ def _forced(built: RoundModel, candidates: tuple[int, ...]) -> RoundModel:
 
 
 def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float], ...]:
-    """What a decision reaches of each goal, most important first, with what counts as no change.
+    """Return value and tolerance of each goal, most important first.
 
     Promises to guaranteed jobs stand before the goals: infinity where all are kept, else what the
     goal `guarantee` says of those that are, or 0 where they count by weight.
@@ -156,14 +156,14 @@ def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float
 
 
 def small(level: Level, value: float) -> float:
-    """Difference below which two values of a goal are the same."""
+    """Return the difference below which two values of a goal are equal."""
     return CHANGE * max(abs(value), float(np.abs(level.value).max(initial=0.0)))
 
 
 def first_change(
     before: tuple[tuple[float, float], ...], after: tuple[tuple[float, float], ...]
 ) -> tuple[int, float]:
-    """Which goal changes first, counted from the last one, and by how much; (0, 0.0) for none."""
+    """Return the first goal that changes, counted from the last, and by how much; else (0, 0.0)."""
     for place, ((old, little), (new, _)) in enumerate(zip(before, after, strict=True)):
         if new != old and abs(new - old) > little:
             return len(before) - 1 - place, new - old

@@ -1,4 +1,4 @@
-"""A smallest set of things that cannot all hold: irreducible first, then smallest.
+"""Smallest sets of conflicting items: irreducible first, then smallest.
 
 Conflicts are monotone: a superset of a conflict is one. A deletion filter (Chinneck & Dravnieks,
 ORSA J. Computing 1991) leaves an irreducible set in one test per item. Smaller ones are then
@@ -22,12 +22,12 @@ from morph_opt.explanation.case import Case
 T = TypeVar("T")
 
 MOST_SUBSETS = 200_000
-"""Subsets that are looked at before a conflict is reported as irreducible only."""
+"""Most subsets that are tested before a conflict is reported as irreducible only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict(Generic[T]):
-    """Things that cannot all hold; without any one of them the others can.
+    """Items that cannot all hold, though all but any one can.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ class RuleConflictError(InputError):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The rules in words, one line each."""
+        """Return one line per rule."""
         return tuple(rule.words for rule in self.conflict.items)
 
 
 def smallest_conflict(
     items: Sequence[T], conflicts: Callable[[tuple[T, ...]], bool], most: int = MOST_SUBSETS
 ) -> Conflict[T] | None:
-    """A smallest subset for which ``conflicts`` holds; None if it does not hold for all items.
+    """Return a smallest subset that conflicts; None if all items together do not.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def smallest_conflict(
 def _grown(
     subset: Sequence[int], everything: Sequence[int], test: Callable[[Sequence[int]], bool]
 ) -> frozenset[int]:
-    """A maximal consistent set that contains a consistent one."""
+    """Grow a consistent set to a maximal one."""
     grown = list(subset)
     for i in everything:
         if i not in subset and not test([*grown, i]):
@@ -123,7 +123,7 @@ def _grown(
 def rules_in_conflict(
     posed: PosedRound, case: Case, forced: tuple[int, ...] = ()
 ) -> Conflict[Rule] | None:
-    """A smallest set of rules that leaves a round without any decision; None if they do not.
+    """Return a smallest set of rules that leaves a round without any decision, or None.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Explainer:
         self._refusals = Refusals()
 
     def conflict(self, posed: PosedRound) -> RuleConflictError | None:
-        """The rules that leave the round without any decision, if they do."""
+        """Return the rules that leave the round without any decision, or None."""
         if not posed.rules.rules:
             return None
         found = rules_in_conflict(posed, self._case)
@@ -73,7 +73,7 @@ class Explainer:
 
 
 def _values(posed: PosedRound, level: Level, choice: Ints) -> Floats:
-    """What each job's choice is worth to it, shape (J,)."""
+    """Return the value of each job's choice, shape (J,)."""
     members = posed.problem.options.members
     mine = members.chosen(choice)
     found = np.zeros(choice.size)
@@ -105,7 +105,7 @@ class _Round:
         self._without: list[tuple[str, Floats]] | None = None
 
     def explanation(self, refusals: Refusals) -> RoundExplanation:
-        """Put the parts together."""
+        """Return the whole explanation."""
         state, worth = self._posed.state, self._level
         jobs = [self._priced(job) for job in range(len(state.jobs))]
         open_jobs = [(job, rows) for job, (found, rows) in enumerate(jobs) if found.best]
@@ -132,7 +132,7 @@ class _Round:
     # --- one job ------------------------------------------------------------------------------
 
     def _priced(self, job: int) -> tuple[JobExplanation, tuple[int, ...]]:
-        """What the job got, and its best option at the round's prices with its rows."""
+        """Return what the job got, and its best option at the round's prices with its rows."""
         name = self._posed.state.jobs[job].job.name
         choice = int(self._choice[job])
         alone = choice == int(self._problem.options.stay[job])
@@ -153,14 +153,14 @@ class _Round:
         return JobExplanation(name, action, granted, best, reason), same
 
     def _rows(self, job: int) -> list[int]:
-        """Options that a job can be chosen in, alone or with others, but to stay alone."""
+        """Return the options of a job, alone or with others, except to stay alone."""
         options = self._problem.options
         mine = options.members.option[options.members.job == job]
         rows: list[int] = mine[options.possible[mine] & (mine != options.stay[job])].tolist()
         return rows
 
     def _worth(self, job: int, option: int) -> float:
-        """What an option is worth to one of its jobs."""
+        """Return the value of an option to one of its jobs."""
         return float(self._level.worth[self._problem.options.members.of(option, job)])
 
     def _option(self, job: int, choice: int) -> Option:
@@ -204,7 +204,7 @@ class _Round:
         )
 
     def _classes(self, choice: int) -> str:
-        """Node class of an option; of several how many GPUs it has on each."""
+        """Return the node class of an option, or its GPUs by class if there are several."""
         options, kinds = self._problem.options, self._posed.state.cluster.node_types
         if options.of_one_class[choice]:
             return kinds[int(options.node_class[choice])].name
@@ -212,7 +212,7 @@ class _Round:
         return " + ".join(f"{n} x {kind.name}" for n, kind in zip(gpus, kinds, strict=True) if n)
 
     def _examined(self, found: JobExplanation, job: int, rows: tuple[int, ...]) -> JobExplanation:
-        """Force the best option and see what happens."""
+        """Force the best option, solve again and report what changes."""
         solved = self._case.solve(self._posed, rows)
         if solved.selection is None and solved.outcomes[0].status is not Status.INFEASIBLE:
             return replace(found, reason="not_examined")
@@ -229,7 +229,7 @@ class _Round:
         )
 
     def _reason(self, after: Selection, complete: bool) -> str:
-        """Why the best decision with an option is not what was decided."""
+        """Return why the best decision with an option was not taken."""
         place, change = first_change(
             reached(self._posed, self._decided), reached(self._posed, after)
         )
@@ -240,7 +240,7 @@ class _Round:
         return "gap" if change > 0 else "earlier_goal" if place > 0 else "price"
 
     def _forbidden(self, rows: tuple[int, ...]) -> dict[str, object]:
-        """Rules without which the option would be possible, or that there is no room for it."""
+        """Return the rules that forbid the option, or that no capacity is left for it."""
         if not self._posed.rules.rules:
             return {"reason": "placement"}
         try:
@@ -251,14 +251,14 @@ class _Round:
         return {"reason": "rule" if words else "placement", "blocked_by": words}
 
     def _held_back(self, job: int) -> tuple[str, ...]:
-        """Rules without which the best decision would be better and give the job more."""
+        """Return the rules without which the decision would be better and give the job more."""
         if self._without is None:
             self._without = list(self._without_each())
         least = self._values[job] + self._small
         return tuple(words for words, values in self._without if values[job] > least)
 
     def _without_each(self) -> list[tuple[str, Floats]]:
-        """Rules without which the round is worth more, and what each job gets then."""
+        """Yield the rules without which the round is worth more, and each job's choice then."""
         here, rules = reached(self._posed, self._decided), self._posed.rules
         found = []
         for rule in rules.rules[: self._effort.rules]:
@@ -270,7 +270,7 @@ class _Round:
         return found
 
     def _like(self, other: PosedRound) -> Level:
-        """The goal of another posing of the round, with promises as they count in this one."""
+        """Return the same goal for a changed round, with the weights of promises of this one."""
         return other.worth if self._level is self._posed.worth else other.fallback[-1]
 
     # --- what a choice is worth -----------------------------------------------------------------
@@ -297,7 +297,7 @@ class _Round:
         return f"{how} {option.shape} {option.plan}{beside}"
 
     def _class_values(self) -> list[ClassValue]:
-        """One row per kind of node: what prices tell apart, leaf and NVLink domain."""
+        """Return one row per node class, split by price, leaf and NVLink domain."""
         cluster, interval_s = self._posed.state.cluster, self._posed.state.interval_s
         found = []
         for cell in _by_place(self._prices.nodes(), self._posed):
@@ -319,7 +319,7 @@ class _Round:
         return found
 
     def _node_gain(self, like: int) -> tuple[float | None, float | None]:
-        """What the round gains from one more node like this one, and what it gains at most."""
+        """Return the round's gain from one more such node, and its upper bound."""
         more = self._posed.with_one_more_node(like)
         solved = self._case.solve(more)
         here = self._optimum.value(self._level)
@@ -348,13 +348,13 @@ def _what(option: Option) -> tuple[object, ...]:
 
 
 def _reduced(found: JobExplanation) -> float:
-    """How much its best option is worth beyond its price and beyond what the job has."""
+    """Return the value of a job's best option above its price and above what it has."""
     assert found.best is not None
     return found.best.reduced - (0.0 if found.granted is None else found.granted.reduced)
 
 
 def _by_place(cells: list[CellPrice], posed: PosedRound) -> list[CellPrice]:
-    """Cells apart by leaf and NVLink domain, in the order of their first nodes."""
+    """Split cells by leaf and NVLink domain, in the order of their first nodes."""
     nodes = posed.state.cluster.nodes
     found: dict[tuple[int, str, str | None], CellPrice] = {}
     for number, cell in enumerate(cells):
@@ -366,7 +366,7 @@ def _by_place(cells: list[CellPrice], posed: PosedRound) -> list[CellPrice]:
 
 
 def as_granted(posed: PosedRound, selection: Selection, allocation: Allocation) -> Ints:
-    """Choice of every job, shape (J,), where a start in place is the stay that it comes to."""
+    """Return every job's choice, shape (J,); a start in place counts as a stay."""
     choice = selection.choice.copy()
     granted = allocation.by_job()
     for job, known in enumerate(posed.state.jobs):

@@ -1,4 +1,4 @@
-r"""Prices: what a round's scarce resources are worth, from the duals of its linear relaxation.
+r"""Prices of a round's scarce resources: duals of its linear relaxation.
 
 With A the rows of ``node_pattern`` (those of guarantees, ranks and rules included), y their row
 duals and v the objective's values, in the sign of `Outcome.row_duals` (every model maximises, so a
@@ -43,10 +43,10 @@ from morph_opt.solvers.outcome import Limits, Status
 
 GPUS = RESOURCES[0].words
 SMALL = 1e-9
-"""Relative to the largest value of a round: what counts as no price."""
+"""Prices below this share of a round's largest value are 0."""
 
 LITTLE = 1e-5
-"""Share of a resource's amount that decides between prices; above a solver's tolerance."""
+"""Share of a resource that is added to choose between duals; above a solver's tolerance."""
 
 PROVEN = 1e-7
 """Tolerance in checking that duals are optimal."""
@@ -72,7 +72,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CellPrice:
-    """What nodes of one kind are worth.
+    """Value of the nodes of one kind.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class CellPrice:
 
 
 def _unbounded(model: LinearModel) -> LinearModel:
-    """The relaxation without upper limits of columns that its rows imply.
+    """Return the relaxation without column limits that its rows imply.
 
     Every column but those of rules is limited by a row (``one_config``, ``one_free``,
     ``pattern_count``) or only costs (``gangs``). A limit that stands twice would share the row's
@@ -102,7 +102,7 @@ def _unbounded(model: LinearModel) -> LinearModel:
 
 
 def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
-    """The relaxation with places for at least as many gangs and parts as are chosen.
+    """Return the relaxation whose place rows are inequalities: at least as many as are chosen.
 
     Places only cost, so an optimum needs no more than there are chosen.
     """
@@ -117,7 +117,7 @@ def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
 
 
 def _with_a_little_more(model: LinearModel) -> LinearModel:
-    """The relaxation with slightly more of every resource.
+    """Return the relaxation with slightly more of every resource.
 
     Where prices are not unique its duals are those of what one more is worth, not of what one
     less costs.
@@ -131,7 +131,7 @@ def _with_a_little_more(model: LinearModel) -> LinearModel:
 
 
 def _proves(model: LinearModel, duals: Floats, optimum: float) -> bool:
-    """Whether row duals are optimal: feasible, and worth the optimum at the model's limits."""
+    """Return whether row duals are optimal: feasible, with the optimum as their value."""
     reduced = model.cost - model.matrix().T @ duals
     limited = np.isfinite(model.column_upper)
     beyond = np.where(limited, 0.0, np.maximum(0.0, reduced))
@@ -145,14 +145,14 @@ def _proves(model: LinearModel, duals: Floats, optimum: float) -> bool:
 
 
 def relaxation(model: LinearModel, limits: Limits) -> float | None:
-    """What a model is worth at most, by its linear relaxation; None if that was not solved."""
+    """Solve the linear relaxation of a model; None if that failed."""
     scale = model.scale
     outcome = HighsSolver().solve(model.with_objective(model.cost / scale).relaxed(), limits)
     return outcome.bound * scale if outcome.status is Status.OPTIMAL else None
 
 
 def _cheapest(capacity: Floats, needs: Floats, pays: Floats) -> Floats:
-    """Least prices of resources at which no slot pays more than it takes, shape (resources,).
+    """Return least resource prices at which no slot pays more than it uses, shape (resources,).
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _cheapest(capacity: Floats, needs: Floats, pays: Floats) -> Floats:
 
 
 class Prices:
-    """Duals of a round's relaxation and what follows from them.
+    """Duals of a round's relaxation, and prices derived from them.
 
     Parameters
     ----------
@@ -219,15 +219,15 @@ class Prices:
         self._of_slots: dict[int, Floats] = {}
 
     def of(self, option: int) -> dict[str, float]:
-        """Price of an option, by what it is paid for."""
+        """Return the price of an option, by resource or rule."""
         return self._of(int(self._built.layout.x[option]))
 
     def surplus(self, job: int) -> float:
-        """What a job's best option is worth beyond its price (dual of ``one_config``)."""
+        """Return the value of a job's best option above its price (dual of ``one_config``)."""
         return self._by_label("one_config")[(job,)]
 
     def is_rule(self, word: str) -> bool:
-        """Whether an entry of a price is paid to an operator's rule."""
+        """Return whether an entry of a price belongs to an operator's rule."""
         return word in self._rules
 
     def _of(self, column: int) -> dict[str, float]:
@@ -248,7 +248,7 @@ class Prices:
         )
 
     def _shares(self, row: int) -> dict[str, float]:
-        """What the price of a row is paid for, as fractions.
+        """Return the price of a row by resource or rule, as fractions.
 
         Rows that only hand demand on (``gangs``, ``parts``) are priced as the cheapest way on.
         """
@@ -264,7 +264,7 @@ class Prices:
         return {_WORDS.get(family, family): 1.0}
 
     def _of_slot(self, cell: int, kind: int) -> dict[str, float]:
-        """What a slot is paid for, as fractions.
+        """Return the price of a slot by resource or rule, as fractions.
 
         Slots offer all that can run out on a node at once. Which of it they are paid for is said by
         the prices of these resources that make an idle node cheapest, and pay for every slot.
@@ -307,7 +307,7 @@ class Prices:
         return {word: amount / total for word, amount in cheapest.items()}
 
     def nodes(self) -> list[CellPrice]:
-        """Value of one more idle node for every cell of open nodes, in the order of the cells."""
+        """Return the value of one more idle node for every cell of open nodes, in their order."""
         cells, kinds = self._cells, self._kinds
         if self._built.distinct is None:
             return self._named_nodes(cells)
@@ -327,7 +327,7 @@ class Prices:
         return found
 
     def _named_nodes(self, cells: Cells) -> list[CellPrice]:
-        """The same under ``node_assignment``, for the cheapest node of each cell.
+        """Return `nodes` under ``node_assignment``, for the cheapest node of each cell.
 
         A copy of the node gets its duals: those of ``capacity`` for what it has, and those of
         ``distinct_nodes`` for at most one part of a gang that a job starts at most one of.

@@ -9,7 +9,7 @@ from morph_opt.perf.speed import SpeedModel
 
 
 class Refusals:
-    """What does not fit, round by round; one judge of memory serves as long as the belief does.
+    """Memory checks, cached per belief.
 
     What fits follows from facts of a model, not from its speeds, and a run asks the same of every
     round.
@@ -20,7 +20,7 @@ class Refusals:
         self._judge: MemoryFilter | None = None
 
     def of(self, belief: SpeedModel, state: RoundState) -> tuple[PlanRefusal, ...]:
-        """By model, node type and plan, in that order; models without published facts have none."""
+        """Return refused plans, by model, node type and plan, of models with published facts."""
         if self._judge is None or belief is not self._belief:
             self._belief = belief
             self._judge = belief if isinstance(belief, MemoryFilter) else MemoryFilter(belief)

@@ -1,4 +1,4 @@
-"""What an explanation holds: plain values, written as JSON and as text."""
+"""Plain values of an explanation, for JSON and text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIGITS = 9
 
 
 class UnexplainedError(BrokenWordError):
-    """The solver gave nothing to explain a round with, within its limits."""
+    """Solver that found nothing within its limits to explain a round with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """What would happen if a job were forced into its best option.
+    """Consequences of forcing a job into its best option.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Displacement:
 
 @dataclass(frozen=True, slots=True)
 class JobExplanation:
-    """Why a job got what it got.
+    """Explanation of one job.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class JobExplanation:
 
 @dataclass(frozen=True, slots=True)
 class ClassValue:
-    """What GPUs and nodes of one kind are worth in this round.
+    """Value of GPUs and nodes of one kind in this round.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class RoundExplanation:
     refusals: tuple[PlanRefusal, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as plain values."""
+        """Return the explanation as plain values."""
         plain = _plain(self)
         assert isinstance(plain, dict)
         return plain
@@ -245,7 +245,7 @@ def _plain(value: object) -> Any:
 
 
 def rounded(value: float) -> float | None:
-    """To `DIGITS` significant digits; None for what is not finite, 0.0 for -0.0."""
+    """Round to `DIGITS` significant digits; None if not finite, 0.0 for -0.0."""
     if not math.isfinite(value):
         return None
     return float(f"{value:.{DIGITS}g}") + 0.0

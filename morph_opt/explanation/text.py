@@ -20,11 +20,11 @@ _REASONS = {
 }
 
 _TIGHT = 1e-6
-"""Relative to the optimum: a relaxation that is as good as it."""
+"""Relative difference at which a relaxation counts as equal to the optimum."""
 
 
 def explanation_text(found: RoundExplanation) -> str:
-    """Tables of prices and jobs, then what would be displaced, blocked and refused."""
+    """Return tables of prices and jobs, then displacements, blocked options and refused plans."""
     lines = [
         f"round {found.round} at {found.time_s:g} s: {found.objective} {_number(found.value)} "
         f"{found.unit}, optimum {_number(found.optimum)}, relaxation {_number(found.relaxation)}",
@@ -64,7 +64,7 @@ def explanation_text(found: RoundExplanation) -> str:
 
 
 def job_text(found: RoundExplanation, job: str) -> str:
-    """What is to be said about one job.
+    """Explain one job in a few lines.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _job_row(job: JobExplanation) -> tuple[str, ...]:
 
 
 def _reason(job: JobExplanation) -> str:
-    """Why; a solve with the option overrules the prices that stand beside it."""
+    """Return the reason; a solve with the option overrules prices."""
     if job.reason != "price":
         return _REASONS[job.reason]
     if job.displaces is not None:
@@ -106,7 +106,7 @@ def _reason(job: JobExplanation) -> str:
 
 
 def _of_prices(found: RoundExplanation) -> list[str]:
-    """What prices are good for where the relaxation is above the optimum."""
+    """Return a caution if the relaxation is above the optimum."""
     if found.optimum is None:
         return ["the optimum is not known: prices and what follows from them are estimates"]
     above = found.relaxation - found.optimum
@@ -151,7 +151,7 @@ def _number(value: float | None) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows under a header, columns aligned."""
+    """Return rows under a header, columns aligned."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))

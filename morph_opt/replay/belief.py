@@ -1,4 +1,4 @@
-"""What the policy believes about speed.
+"""Beliefs of a policy about speed.
 
 Which configurations are possible is a fact that the policy may know; how fast they are is what
 it believes. So a belief offers exactly those configurations of the truth that it has a time for,
@@ -47,17 +47,17 @@ class FeasibleBelief(SpeedsOver):
 
     @property
     def name(self) -> str:
-        """That of the belief."""
+        """Name of the belief."""
         return self._belief.name
 
     def models(self) -> Sequence[str]:
-        """Models that both know, sorted."""
+        """Return the models that belief and truth know, sorted."""
         return sorted(set(self._belief.models()) & set(self._base.models()))
 
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Believed seconds per iteration, or None if the truth cannot run it."""
+        """Return believed seconds per iteration, or None if the truth cannot run it."""
         if self._base.iteration_s(model, node_type, shape, plan, span) is None:
             return None
         return self._belief.iteration_s(model, node_type, shape, plan, span)
@@ -73,7 +73,7 @@ class FeasibleBelief(SpeedsOver):
 
 
 def parse_belief(text: str) -> tuple[str, float | None]:
-    """Name of a belief, and the prior of its pairs if one is given: ``measured:0.7``.
+    """Parse a belief into its name and the prior of its pairs, if given: ``measured:0.7``.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def parse_belief(text: str) -> tuple[str, float | None]:
 
 
 def require_belief(scheduler: Scheduler) -> None:
-    """Refuse a belief that is none, and one whose prior or learning would be ignored.
+    """Refuse an unknown belief, and one whose prior or learning would be ignored.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def require_belief(scheduler: Scheduler) -> None:
 
 
 def make_belief(text: str, truth: SpeedModel) -> SpeedModel:
-    """The truth itself, the built-in model, the measured table, or what jobs were seen to do.
+    """Return the belief of this name: truth, built-in model, table, or measured speeds.
 
     Raises
     ------

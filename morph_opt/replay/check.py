@@ -154,7 +154,7 @@ def _possible(
     speeds: tuple[SpeedModel, SpeedModel],
     stranded: tuple[tuple[Job, str], ...],
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
-    """The trace without jobs that can never run; an error if they must not be dropped."""
+    """Return the trace without jobs that can never run, or refuse them."""
     found = impossible_jobs(trace.jobs, speeds[0], scenario.cluster)
     if speeds[1] is not speeds[0]:
         known = {job.name for job, _ in found}
@@ -186,7 +186,7 @@ def _possible(
 
 
 def _elsewhere(truth: SpeedModel, cluster: Cluster) -> str:
-    """What to do about a log whose jobs ran on GPU types that the cluster has not."""
+    """Return advice for a log whose jobs ran on GPU types that the cluster lacks."""
     of_log = getattr(truth, "types_not_in", None)
     strange = of_log(cluster) if of_log is not None else ()
     if not strange:

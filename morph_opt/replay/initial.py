@@ -1,4 +1,4 @@
-"""A replay that begins with a state: which jobs it has, and what must fit together."""
+"""Jobs and checks of a replay that begins with a state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_initial(
     ------
     InputError
         If the cluster does not begin with the state's nodes, a job is of only one of the two or
-        differs between them, or the horizon is not behind the state.
+        differs between them, or the horizon is not after the state.
     """
     names = [node.name for node in state.cluster.nodes]
     sizes = [node.type.gpus for node in state.cluster.nodes]
@@ -39,7 +39,7 @@ def require_initial(
         if known[name] != there[name]:
             raise InputError(f"job {name} differs from that of the trace", field="state")
     if config.until_s is not None and config.until_s <= state.time_s:
-        rule = f"must be behind the state, which is of {state.time_s:g} s"
+        rule = f"must be after the state, which is of {state.time_s:g} s"
         raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")
 
 
@@ -50,7 +50,7 @@ def continued(
     description: str = "",
     searches: Sequence[Search] = (),
 ) -> Trace:
-    """The state's jobs, and those of a trace that are submitted behind it, with its searches.
+    """Return the state's jobs with later jobs of a trace, and its searches.
 
     A job of the trace that is submitted before and not in the state is complete, or cancelled; so
     a search that has been cut has nobody left to cut, and one that has not been cuts whom it would.
@@ -68,7 +68,7 @@ def continued(
             )
     arrivals = [job for job in later if job.submission_s > state.time_s]
     if not known and not arrivals:
-        raise InputError("the state has no jobs, and no job arrives behind it", field="state")
+        raise InputError("the state has no jobs, and no job arrives after it", field="state")
     there = {*known, *(job.name for job in arrivals)}
     left = []
     for search in searches:
@@ -79,14 +79,14 @@ def continued(
 
 
 def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:
-    """The state on a cluster that begins with its nodes (prices, more nodes), of these jobs."""
+    """Return the state of these jobs on a cluster that begins with its nodes."""
     names = {job.name for job in jobs}
     kept = tuple(one for one in state.jobs if one.job.name in names)
     return replace(state, cluster=cluster, jobs=kept)
 
 
 def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
-    """The state with the engine's prices of starts, for jobs that tell none of their own.
+    """Return the state with the engine's prices of starts for jobs without their own.
 
     They are at most what a restart of the job costs.
     """
@@ -106,7 +106,7 @@ def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
 
 
 def state_digest(path: str) -> str:
-    """SHA-256 over the file of a state and the file of speeds that it names, if it names one."""
+    """Return the SHA-256 of a state's file and of the file of speeds that it names."""
     digest = hashlib.sha256(read_bytes(Path(path), JSON_BYTES))
     speeds = parse_json(read_text(Path(path), JSON_BYTES), path).get("speeds")
     if isinstance(speeds, dict) and isinstance(speeds.get("file"), str):

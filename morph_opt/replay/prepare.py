@@ -255,7 +255,7 @@ def _require_same(what: str, recorded: str | None, found: str | None, file: str 
 
 @cache
 def versions_json() -> str:
-    """Text of ``versions.json``: interpreter, platform and the packages that decide results."""
+    """Return the text of ``versions.json``: interpreter, platform and packages."""
     versions: dict[str, str | None] = {
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -21,7 +21,7 @@ def _ms(value: Scalar) -> str:
 
 
 def _times(value: Scalar, bound: Scalar, complete: bool) -> str:
-    """How far above the bound; nothing while jobs are left, which the bound counts as complete."""
+    """Format the ratio to the lower bound; empty while jobs are left."""
     if not complete:
         return ""
     if isinstance(value, int | float) and isinstance(bound, int | float) and bound > 0.0:
@@ -30,7 +30,7 @@ def _times(value: Scalar, bound: Scalar, complete: bool) -> str:
 
 
 def result_table(summary: Values) -> str:
-    """Plain text, aligned, one figure per line, ending in a line break."""
+    """Return the summary as aligned text, one figure per line."""
     s = summary
     complete = s["completed"] == s["jobs"]
     rows: list[tuple[str, str, str]] = [
@@ -76,14 +76,14 @@ def result_table(summary: Values) -> str:
 
 
 def _by_type(summary: Values) -> str:
-    """Utilisation by GPU type, where there are several."""
+    """Format utilisation by GPU type, if there are several."""
     prefix = "gpu_utilization_"
     types = {key.removeprefix(prefix): v for key, v in summary.items() if key.startswith(prefix)}
     return ", ".join(f"{name} {_share(v)}" for name, v in types.items()) if len(types) > 1 else ""
 
 
 def _money(s: Values) -> list[tuple[str, str, str]]:
-    """Cost where every GPU has a price, SLOs where the trace has any."""
+    """Return rows on cost if every GPU has a price, and on SLOs if there are any."""
     rows = []
     if isinstance(s.get("cost_usd"), int | float):
         per_job = s.get("cost_per_job_usd")

@@ -101,7 +101,7 @@ class ReplayResult:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The log."""
+        """Events of the log."""
         return tuple(self.parts.events())
 
 

@@ -207,7 +207,7 @@ def replay(
 def _driven(
     run: Driver, out: Path | None, resume: bool, files: Mapping[str, str]
 ) -> RunWriter | None:
-    """Drive a run to its end; the writer of its folder, which is still to be finished."""
+    """Drive a run to its end, and return the writer of its folder, which is not finished yet."""
     if out is None:
         run.drive()
         return None
@@ -225,7 +225,7 @@ def _driven(
 
 
 def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
-    """Repeat what an interrupted run recorded; False if it recorded nothing."""
+    """Repeat the records of an interrupted run, and return whether there were any."""
     recorded = Recorded(folder)
     run.repeat(recorded, folder)
     writer.cut(recorded.events_bytes, recorded.rounds_bytes)
@@ -233,7 +233,7 @@ def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
 
 
 def _begun(inputs: Inputs, policy: str, digest: str) -> Begun:
-    """The first line of the log: the identity of the run."""
+    """Return the first line of the log: the identity of the run."""
     trace, cluster, config = inputs.trace, inputs.cluster, inputs.config
     deciding = (
         repr((cluster.name, cluster.nodes, cluster.leaves)),
@@ -256,20 +256,20 @@ def _begun(inputs: Inputs, policy: str, digest: str) -> Begun:
 
 
 class Driver:
-    """Drives the engine and hands out what happens.
+    """Loop over rounds: engine, policy, log and tally.
 
     Parameters
     ----------
     engine, policy
-        What runs the jobs, and what decides.
+        The engine, and the policy that decides.
     progress
         Called after each round.
     begun
         First event of the log.
     tally
-        Takes in every event and row.
+        Figures kept while the replay runs.
     early
-        Ends the replay where what it is run for is decided.
+        Ends the replay once its SLO is missed for certain; None without an SLO.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class Driver:
         tally.take([begun])
 
     def drive(self, writer: RunWriter | None = None, begun: bool = False) -> None:
-        """Decide round after round until the end; ``begun``: the first line is written."""
+        """Decide all rounds; ``begun`` states whether the log has its first line."""
         if writer is not None and not begun:
             writer.commit([self._begun], None)
         steady: RoundReport | None = None
@@ -325,7 +325,7 @@ class Driver:
     def _taken(
         self, writer: RunWriter | None, report: RoundReport, round_ms: float, engine_ms: float
     ) -> None:
-        """Hand out the events of a round that has been decided, and its row."""
+        """Record the events and the row of a decided round."""
         events = self._engine.take_events()
         self._tally.take(events)
         row = round_row(events, report, self._tally.promises.now, round_ms, engine_ms)
@@ -334,7 +334,7 @@ class Driver:
         self._keep(events, row)
 
     def repeat(self, recorded: Recorded, folder: Path) -> None:
-        """Take the decisions of an interrupted run as they were, verifying that they fit."""
+        """Apply the recorded decisions of an interrupted run, and check that they fit."""
         lines = recorded.lines
         if lines:
             self._compare(lines[:1], [self._begun], folder, 1)
@@ -357,7 +357,7 @@ class Driver:
             position = stop + 1
 
     def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
-        """Events that the recorded decision gives; none if it is impossible."""
+        """Return the events of the recorded decision; none if it is impossible."""
         try:
             self._engine.apply(recorded_decision(state, recorded))
         except (AllocationError, InputError):
@@ -387,7 +387,7 @@ class Driver:
 
 
 def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
-    """The decision that led from this state to these events."""
+    """Return the decision that led from this state to these events."""
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")
     slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}

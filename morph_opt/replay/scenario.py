@@ -1,4 +1,4 @@
-"""What is run, as one value: `Scenario`; its file form is ``config.toml``."""
+"""A run as one value, `Scenario`, and its file ``config.toml``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Scenario:
         of, or the class that makes it from belief and options.
     state
         Short for the field of ``workload``. It brings cluster and interval where none is given, and
-        then no job arrives behind it unless a trace is named.
+        then no job arrives after it unless a trace is named.
     workload, scheduler, engine, failures
         Everything else, part by part.
 
@@ -159,19 +159,19 @@ class Scenario:
 
     @property
     def trace(self) -> str | Trace | LoadedTrace:
-        """The jobs: what was given, or their name or file."""
+        """Trace: name, file or value."""
         found: str | Trace | LoadedTrace = self.own.get("trace", self.workload.trace)
         return found
 
     @property
     def policy(self) -> str | Policy | Callable[..., Policy]:
-        """Who decides, as it was given."""
+        """Policy: name or value."""
         found: str | Policy | Callable[..., Policy] = self.own.get("policy", self.scheduler.policy)
         return found
 
     @property
     def objective(self) -> str | Objective[Any]:
-        """What a round is worth, as it was given."""
+        """Objective: name or value."""
         found: str | Objective[Any] = self.own.get("objective", self.scheduler.objective)
         return found
 
@@ -182,7 +182,7 @@ class Scenario:
 
     @property
     def state(self) -> str | None:
-        """File of the state that it begins with."""
+        """File of the state to begin with; None if there is none."""
         return self.workload.state
 
     def require_named(self, why: str) -> None:
@@ -198,7 +198,7 @@ class Scenario:
             raise InputError(f"is a value of this process, and {why}: {rule}", field=word)
 
     def replaced(self, **changes: Any) -> Self:
-        """The same with other values, by the names of the parameters or of any part's fields.
+        """Return a copy with other values, by names of parameters or of any part's fields.
 
         The cluster stays what it is unless it is named, whatever trace or size of a twin is.
 
@@ -237,7 +237,7 @@ class Scenario:
         return type(self)(cluster=cluster, **parts, **own)
 
     def to_toml(self) -> str:
-        """Text of ``config.toml``."""
+        """Return the text of ``config.toml``."""
         parts = {name: options_table(getattr(self, name)) for name in PARTS}
         return toml_text(
             {"version": CONFIG_VERSION, **parts, "cluster": cluster_to_tables(self.cluster)}
@@ -245,7 +245,7 @@ class Scenario:
 
     @property
     def digest(self) -> str:
-        """Hash of everything that is not as by default, in hexadecimal.
+        """SHA-256 of everything that differs from its default, in hexadecimal.
 
         An option that is added later leaves it as it is.
         """
@@ -263,14 +263,14 @@ class Scenario:
         resume: bool = False,
         progress: Callable[[RoundDecided, int], None] | None = None,
     ) -> Run:
-        """Replay it.
+        """Replay the scenario.
 
         Parameters
         ----------
         out
             Run folder to write; None keeps the run in memory.
         resume
-            ``out`` is an interrupted run of the same scenario: go on with it.
+            ``out`` is an interrupted run of the same scenario: continue it.
         progress
             Called after each round with its event and the number of completed jobs.
 
@@ -297,7 +297,7 @@ class Scenario:
 
 
 def _name_of(word: str, value: Any) -> str | None:
-    """What stands for a value in the parts: itself, or a name that only its scenario knows."""
+    """Return the name of a trace, policy or objective for the parts."""
     if isinstance(value, str) and not value:
         raise InputError("must not be empty", field=word)
     if value is None or isinstance(value, str | Path):
@@ -317,7 +317,7 @@ Part = TypeVar("Part", bound="Workload | Scheduler | Failures")
 
 
 def _with(part: Part, asked: Mapping[str, Any]) -> Part:
-    """The part with what was given in short, which it must not say otherwise.
+    """Return the part with the short arguments, which it must not contradict.
 
     Raises
     ------
@@ -352,7 +352,7 @@ _GONE: dict[str, dict[str, object]] = {
     "scheduler": {"artifact_quirks": False},
     "engine": {"first_boundary": 1},
 }
-"""Settings that runs had until 0.1, with the value that they have now."""
+"""Settings that were removed, with the only value that is still read."""
 _NO_QUIRKS = (
     "is not replayed any more: defects of published code are compared where it is repeated, "
     "python -m benchmarks.published"
@@ -360,7 +360,7 @@ _NO_QUIRKS = (
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """The scenario of a ``config.toml`` that `Scenario.to_toml` wrote.
+    """Read the scenario of a ``config.toml`` that `Scenario.to_toml` wrote.
 
     Raises
     ------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared:
-    """The run with its policy watched as a command line asks for.
+    """Return the run with watchers of its policy, as a command line asks for.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which jobs are run and what happens to nodes: the parts of a scenario that are no decisions."""
+"""Jobs and failures of nodes: the parts of a scenario that nobody decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morph_opt.traces.options import TRACE_OPTIONS, TraceOptions
 @documented
 @dataclass(frozen=True, slots=True)
 class Workload(TraceOptions):
-    """Which jobs are run.
+    """Jobs that are run.
 
     Beside the options it records digests of the jobs (``sha256``) and of the state
     (``state_sha256``), so that a resumed run cannot get others; None before they are loaded.
@@ -31,14 +31,14 @@ class Workload(TraceOptions):
         common=True,
     )
     seed: int = option(
-        0, "seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
+        0, "seed seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
     )
     skip_impossible: bool = option(False, "drop jobs that can never run, and say so")
     sha256: str | None = None
     state: str | None = option(
         None,
         "begin with a state as the command round reads it: its cluster, its jobs, and what "
-        "a --trace has behind it",
+        "a --trace has after it",
         flag="--from-state",
         metavar="FILE",
     )
@@ -53,7 +53,7 @@ class Workload(TraceOptions):
 @documented
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What happens to nodes.
+    """Failures and returns of nodes.
 
     ``events_sha256`` is the digest of the file of events; None before it is read. ``seed`` is that
     of the random failures.

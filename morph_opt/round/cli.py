@@ -1,4 +1,4 @@
-"""Command line: a snapshot in, a decision out; stdout has the decision alone."""
+"""Command line of one round: reads a snapshot, prints the decision alone on stdout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def make_parser() -> LineParser:
-    """The parser; an option of a policy that was not given is absent from the namespace."""
+    """Build the parser; a policy option that is not given is absent from the namespace."""
 
     def drawn(given: argparse.Namespace) -> bool:
         from morph_opt.policies.registry import draws
@@ -61,7 +61,7 @@ def make_parser() -> LineParser:
         default=0,
         help="seed of the solver of policy milp (default 0)",
     )
-    add("--why", metavar="JOB", help="say why this job got what it got, instead of the decision")
+    add("--why", metavar="JOB", help="explain what this job got, instead of the decision")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
     add(
         "--explain-jobs",
@@ -75,7 +75,10 @@ def make_parser() -> LineParser:
         "--write-model",
         type=Path,
         metavar="FILE",
-        help="write the round as a MIP for any solver, .mps or .lp, also with .gz or .xz behind",
+        help="write the round as a MIP for any solver, .mps or .lp, also with .gz or .xz appended",
+    )
+    add(
+        "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
     )
     add(
         "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
@@ -96,7 +99,7 @@ def make_parser() -> LineParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return its exit status."""
     return run_command(make_parser(), _run, argv)
 
 
@@ -168,7 +171,7 @@ def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namesp
 
 
 def _live(arguments: argparse.Namespace) -> Live | None:
-    """What a scheduler answered; None where a snapshot is given."""
+    """Read what a scheduler answered; None if a snapshot is given."""
     from morph_opt.documents import require_no_input
     from morph_opt.round.live.sources import read_live, write_snapshot
 
@@ -186,7 +189,7 @@ def _live(arguments: argparse.Namespace) -> Live | None:
 
 
 def _why(decided: RoundDecision, live: Live | None, job: str) -> str:
-    """Why a job got what it got, or is kept back."""
+    """Return why a job got what it got, or is kept back."""
     if live is not None and job in live.held:
         return f"{job} waits: {live.held[job]}\n"
     return decided.why(job) + "\n"

@@ -1,4 +1,4 @@
-"""Decide one snapshot: the policy that a replay would ask, once."""
+"""Decision of one snapshot, by the policies of a replay."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ class RoundDecision:
 
     @property
     def chosen(self) -> str | None:
-        """What the objective ``auto`` took, and why; None under other objectives."""
+        """Objective that ``auto`` chose, and why; None under other objectives."""
         return chosen(self.policy, self.options, [one.job for one in self.snapshot.state.jobs])
 
     @property
     def value(self) -> float | None:
-        """Value of the objective, to the digits that documents have; None where there is none."""
+        """Value of the objective, to the digits that documents have; None if there is none."""
         return rounded(self.decision.report.objective)
 
     @property
     def bound(self) -> float | None:
-        """No decision is worth more, as far as proven; None where nothing is."""
+        """Proven upper bound on the value; None if nothing is proven."""
         return rounded(self.decision.report.bound)
 
     @property
     def gap(self) -> float | None:
-        """Relative distance from `value` to `bound`; None where nothing is proven."""
+        """Relative distance from `value` to `bound`; None if nothing is proven."""
         return rounded(self.decision.report.gap)
 
     @property
@@ -101,7 +101,7 @@ class RoundDecision:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The document ``morph-opt/round-decision/1``; holds no wall time."""
+        """Return the document ``morph-opt/round-decision/1``, which has no wall times."""
         state, report = self.snapshot.state, self.decision.report
         solves, chosen = self.policy == "milp", self.chosen
         granted = self.decision.allocation.by_job()
@@ -139,7 +139,7 @@ class RoundDecision:
         }
 
     def to_table(self) -> Table:
-        """Job by job, what it gets; a plan or node that there is none of is a dash.
+        """Return a table of what each job gets; a missing plan or node is a dash.
 
         A running job that is left without GPUs has the action ``stop`` here.
         """
@@ -168,7 +168,7 @@ class RoundDecision:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.to_table().to_html()}"
 
     def why(self, job: str) -> str:
-        """Why a job got what it got: what that is worth, its best option, and which jobs would pay.
+        """Explain what a job got: its value, its best option, and which jobs would pay.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class RoundDecision:
 
 
 def _where_any(field: str, entries: tuple[str, ...]) -> dict[str, list[str]]:
-    """A field that is left out where there is nothing to say."""
+    """Return a field of a document, left out if it has no entries."""
     return {field: list(entries)} if entries else {}
 
 
@@ -250,7 +250,7 @@ def _job(
 def _iteration_s(
     state: RoundState, speeds: SpeedModel, model: str, held: Assignment
 ) -> float | None:
-    """Predicted seconds per iteration; on nodes of several types that of the slowest."""
+    """Return predicted seconds per iteration, on several node types that of the slowest."""
     cluster, nodes = state.cluster, held.placement.nodes
     times = [
         speeds.iteration_s(model, kind, held.placement.shape, held.plan, cluster.span(nodes))
@@ -263,7 +263,7 @@ def _iteration_s(
 def _paired_s(
     state: RoundState, speeds: SpeedModel, held: Assignment, partner: Assignment
 ) -> float | None:
-    """Predicted seconds per iteration next to another job."""
+    """Return predicted seconds per iteration next to another job."""
     models = {known.job.name: known.job.model for known in state.jobs}
     kind = state.cluster.nodes[held.placement.nodes[0]].type
     measured = pair_speeds(speeds)
@@ -398,7 +398,7 @@ def decide_round(
 
 
 def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Explainer:
-    """The explainer of the MILP policy with these options."""
+    """Return the explainer of the MILP policy with these options."""
     return Explainer(make_solver(options.solver), _limits(options), effort or Effort())
 
 
@@ -411,7 +411,7 @@ def _limits(options: PolicyOptions) -> Limits:
 def _with_effect(
     decider: Decider, options: PolicyOptions, snapshot: Snapshot
 ) -> tuple[PolicyOptions, tuple[str, ...]]:
-    """The options with which a round can be decided, and notes on those that change nothing.
+    """Return the options for this round, and notes on those without effect.
 
     A scheduler that asks every minute with the same options gets its decision also in a round
     without a job that they are about.

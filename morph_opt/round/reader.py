@@ -1,4 +1,4 @@
-"""Read a snapshot; one that contradicts itself is refused with file, field and rule."""
+"""Reader of snapshots; contradictions are refused with file, field and rule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RUNNING = (*LAST_HELD, "partner")
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
-    """The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``).
+    """Read the snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``).
 
     Raises
     ------
@@ -52,7 +52,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
 
 
 def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None) -> Snapshot:
-    """The snapshot of a JSON text.
+    """Parse the snapshot of a JSON text.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _rules(document: Fields, cluster: Cluster) -> OperatorRules | None:
 
 
 def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
-    """The cluster, and indices of its failed and of its drained nodes."""
+    """Read the cluster, and the indices of its failed and drained nodes."""
     words: dict[str, str] = {}
     for row in table.objects("nodes", None):
         name, word = row.text("name"), row.text("status", "up")
@@ -200,7 +200,7 @@ def _require_possible(state: RoundState, speeds: SpeedModel, rows: Sequence[Fiel
 
 
 def _complaint(row: Fields, field: str, broken: Violation) -> InputError:
-    """A broken rule at the place of the file that it is about."""
+    """Return the error of a broken rule, at its place in the file."""
     held = row.object(field, RUNNING)
     places = [p for p in held.objects("nodes", None) if p.text("node") == broken.node]
     name = "node" if broken.rule == "node_available" else "gpus"
@@ -233,7 +233,7 @@ def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
 
 
 def read_speeds(path: Path, cluster: Cluster) -> SpeedModel:
-    """The speeds of a file of their own (``morph-opt/speeds/1``); node types are the cluster's.
+    """Read the speeds of a separate file (``morph-opt/speeds/1``), for the cluster's node types.
 
     Raises
     ------

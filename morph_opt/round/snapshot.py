@@ -1,4 +1,4 @@
-"""A round as one JSON document: the cluster, what runs where, how fast, which rules.
+"""A round as one JSON document: cluster, jobs, speeds and rules.
 
 Format ``morph-opt/round-state/1``, documented in ``docs/round.md`` and
 ``docs/schema/round-state-v1.json``. Reading what was written gives an equal state.
@@ -54,7 +54,7 @@ class Snapshot:
 def state_to_json(
     state: RoundState, speeds: str | dict[str, Any], rules: OperatorRules | None = None
 ) -> dict[str, Any]:
-    """The document of a round.
+    """Return the document of a round.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def state_to_json(
 
 
 def cluster_to_json(state: RoundState) -> dict[str, Any]:
-    """The cluster with the status of its nodes."""
+    """Return the cluster with the status of its nodes."""
     cluster = state.cluster
     down = dict.fromkeys(state.unavailable, "drained") | dict.fromkeys(state.failed, "failed")
     return {
@@ -99,7 +99,7 @@ def cluster_to_json(state: RoundState) -> dict[str, Any]:
 
 
 _OPTIONAL = ("deadline_s", "feedback_iterations", "resume_s", "migrate_s", "last_held", *OPTIONAL)
-"""Fields of a job that are left out where they have their default."""
+"""Fields of a job that are left out at their default."""
 
 
 def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _held(held: Assignment, cluster: Cluster) -> dict[str, Any]:
 
 
 def parts_to_json(held: Assignment, cluster: Cluster) -> list[dict[str, Any]]:
-    """Nodes by name with the GPU indices held on them."""
+    """Return nodes by name with the GPU indices held on them."""
     return [
         {"node": cluster.nodes[node].name, "gpus": list(gpus)}
         for node, gpus in held.placement.parts
@@ -124,7 +124,7 @@ def parts_to_json(held: Assignment, cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def to_text(document: dict[str, Any], indent: int | None = None) -> str:
-    """The document as text; without an indent one line."""
+    """Format the document; without an indent in one line."""
     compact = (",", ":") if indent is None else None
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, indent=indent, separators=compact
@@ -146,7 +146,7 @@ def write_document(path: Path, document: dict[str, Any], indent: int | None = No
 
 
 def read_text(path: str) -> str:
-    """Text of a file, of a compressed file (``.gz``, ``.xz``), or of stdin (``-``).
+    """Read the text of a file, of a compressed file (``.gz``, ``.xz``), or of stdin (``-``).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Speeds as a table in a snapshot: what is listed can run, nothing else."""
+"""Speeds as a table in a snapshot; only listed configurations can run."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class SpeedTable:
 
     @property
     def name(self) -> str:
-        """``"snapshot"``."""
+        """Name of the model, ``"snapshot"``."""
         return "snapshot"
 
     def models(self) -> Sequence[str]:
-        """Names of the listed models, sorted."""
+        """Return names of the listed models, sorted."""
         return self._models
 
     @property
@@ -119,13 +119,13 @@ class SpeedTable:
         node_type: NodeType,
         shape: Shape,
     ) -> tuple[float, float] | None:
-        """Listed seconds per iteration of two jobs on the same GPUs."""
+        """Return listed seconds per iteration of two jobs on the same GPUs."""
         return self._paired.get((models, plans, node_type.name, shape))
 
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Listed seconds per iteration; a row for the span goes before one for any."""
+        """Return listed seconds per iteration; a row for the span precedes one for any."""
         key = (model, node_type.name, shape, plan)
         own = self._times.get((*key, span)) if shape.nodes > 1 else None
         return self._times.get((*key, None)) if own is None else own
@@ -133,7 +133,7 @@ class SpeedTable:
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
-        """Rows of the model for such nodes and that span, in their order, as a cached tuple."""
+        """Return the rows of a model for a node type and span, in their order; cached."""
         key = (model, node_type.name, max_gpus, span)
         if key not in self._cache:
             mine = self._rows.get(key[:2], [])
@@ -158,7 +158,7 @@ def _what(row: SpeedRow) -> tuple[Shape, ExecutionPlan]:
 def table_of(
     speeds: SpeedModel, cluster: Cluster, models: Iterable[str], *, pairs: bool = False
 ) -> SpeedTable:
-    """Everything that a speed model says of these models on a cluster, as a table.
+    """Return the table of a speed model for these models on a cluster.
 
     Parameters
     ----------
@@ -204,13 +204,13 @@ def _rows_of(
 
 
 def table_to_json(table: SpeedTable) -> dict[str, Any]:
-    """The table as the fields ``rows`` and, where it lists some, ``pairs``."""
+    """Return the table as the fields ``rows`` and, if it has any, ``pairs``."""
     pairs = {"pairs": pairs_to_json(table.pairs)} if table.pairs else {}
     return {"rows": rows_to_json(table)} | pairs
 
 
 def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
-    """The rows as JSON; what is 0 or for any span is left out."""
+    """Return the rows as JSON, without zeros and without a span that means any."""
     found = []
     for row in table.rows:
         what = row.configuration
@@ -223,7 +223,7 @@ def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
 
 
 def rows_from_json(document: Fields, cluster: Cluster) -> SpeedTable:
-    """The table of a document's fields ``rows`` and ``pairs``; node types are the cluster's."""
+    """Read the table of the fields ``rows`` and ``pairs``, for the cluster's node types."""
     kinds = {kind.name: kind for kind in cluster.node_types}
     rows = [_row(row, kinds) for row in document.objects("rows", ROW_FIELDS)]
     pairs = pairs_from_json(document, kinds)

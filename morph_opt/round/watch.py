@@ -1,4 +1,4 @@
-"""Watch a policy decide: write every round's state, explain it, name the rules in conflict."""
+"""Watchers of a policy: write states, explain rounds, name rules in conflict."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SPEEDS = "speeds.json"
 
 
 class Watcher(Protocol):
-    """Called with every round."""
+    """Observer that is called with every round."""
 
     def observe(self, state: RoundState) -> None:
-        """A round that was decided before; a resumed replay repeats those."""
+        """Take in a round that was decided before, as a resumed replay repeats it."""
         ...
 
     def decided(self, state: RoundState, decision: Decision) -> None:
-        """A round that has just been decided."""
+        """Take in a round that has just been decided."""
         ...
 
 
 class WatchedPolicy(Policy):
-    """Decides as the policy does, and tells watchers.
+    """Policy that decides as another one does, and calls watchers.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class WatchedPolicy(Policy):
         self._explainer = explainer
 
     def observe(self, state: RoundState) -> None:
-        """See `morph_opt.replay`: a round that is decided elsewhere."""
+        """See a round that is decided elsewhere."""
         self._policy.observe(state)
         for watcher in self._watchers:
             watcher.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
-        """The policy's decision.
+        """Return the policy's decision.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class WatchedPolicy(Policy):
 
 
 class RoundDumper:
-    """Writes the states of rounds, one file each, next to one file of speeds.
+    """Writer of the states of rounds, one file each, and one file of speeds.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class RoundDumper:
 
 
 class ExplanationLog:
-    """Appends the explanation of every decided round to a file of JSON lines.
+    """Writer of the explanation of every decided round, as JSON lines.
 
     A resumed replay does not decide its recorded rounds again: their lines are kept, and what
     stands behind them is dropped.

@@ -1,1 +1,1 @@
-"""The run folder: what a replay leaves behind, file by file."""
+"""The run folder, file by file, and its values."""

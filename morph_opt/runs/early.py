@@ -1,4 +1,4 @@
-"""Whether what has happened of a replay decides already that it misses an SLO.
+"""Stop a replay once it is certain to miss its SLO.
 
 A job that is not done has what it has taken so far, plus what it still needs where it runs alone at
 its fastest from now on. No statistic that `Slo.bounded_by` speaks of falls when a job takes longer,
@@ -19,11 +19,11 @@ from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.runs.slo import Slo
 
 ROUNDING = 1e-6
-"""Of a target and a second: by so much more than it a figure has to be, as sums are rounded."""
+"""Relative margin of a target, for rounded sums."""
 
 
 class MissedError(Exception):
-    """A replay was ended: it misses an SLO whatever comes.
+    """Replay that was ended as it is certain to miss its SLO.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class MissedError(Exception):
         self.slo, self.time_s, self.at_least = slo, time_s, at_least
 
     def to_json(self) -> str:
-        """Text of ``missed.json``."""
+        """Return the text of ``missed.json``."""
         values = {"said": str(self), "time_s": self.time_s, "at_least": self.at_least}
         return json.dumps(values) + "\n"
 
 
 class EarlyEnd:
-    """Takes in a replay's log as it comes, and ends it where it misses an SLO for certain.
+    """Watch on a replay's log that ends it once its SLO is missed for certain.
 
     A clock per job counts what the SLO is about: from submission to completion, to the first start,
     or whenever it holds no GPUs. It cannot stop before ``max(now + rest, earliest)``.
@@ -98,7 +98,7 @@ class EarlyEnd:
                     pass
 
     def at_least(self, now_s: float) -> float:
-        """What the figure of the whole replay cannot be below, as things stand."""
+        """Return a lower bound on the final figure of the replay."""
         stops_s = np.maximum(now_s + self._rest_s, self._earliest_s)
         each = self._counted_s + np.where(self._counts, stops_s - self._since_s, 0.0)
         if self._slo.metric == "makespan_s":
@@ -106,7 +106,7 @@ class EarlyEnd:
         return self._slo.statistic_of(each)
 
     def _clock(self, event: Started | Completed | InitialJob | Preempted, j: int) -> None:
-        """Let the clock of a job run, or stop it."""
+        """Start or stop the clock of a job."""
         metric = self._slo.metric
         match event:
             case Completed() if self._slo.to_the_end:

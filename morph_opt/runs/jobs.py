@@ -80,7 +80,7 @@ class JobRow(MissingEqual):
 
 
 PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
-"""Behind the others, in runs in which two jobs held the same GPUs."""
+"""Further columns, in runs in which two jobs held the same GPUs."""
 
 COLUMNS = columns(JobRow)[: -len(PACKED_COLUMNS)]
 
@@ -92,7 +92,7 @@ FORMER = {
     "turnaround_time": "jct_s", "allocated_resources": "allocated_gpus", "deadline": "deadline_s",
     "COMPLETED_SUCCESSFULLY": "completed", "UNFINISHED": "unfinished", "CANCELLED": "cancelled",
 }  # fmt: skip
-"""What earlier versions called columns and states, and what they are called now."""
+"""Former names of columns and states, with the present ones."""
 
 
 def job_rows(
@@ -112,7 +112,7 @@ def job_rows(
 
 
 def jobs_csv(rows: Iterable[JobRow]) -> str:
-    """The whole file; numbers that are not there are empty cells."""
+    """Return the text of the file; missing numbers are empty cells."""
     every = tuple(rows)
     packed = any(row.shared_gpu_s for row in every)
     names = (*COLUMNS, *PACKED_COLUMNS) if packed else COLUMNS
@@ -174,6 +174,6 @@ def _known(value: float | None) -> float:
 
 
 def gpus_text(placement: Placement, name_of: Callable[[int], str] = str) -> str:
-    """``node-0:0-3+6 node-2:1``: the GPUs of a placement, node by node."""
+    """Format the GPUs of a placement as ``0:0-3+6 2:1``, node by node."""
     parts = (f"{name_of(node)}:{runs_text(gpus)}" for node, gpus in placement.parts)
     return " ".join(parts)

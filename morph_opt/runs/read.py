@@ -1,4 +1,4 @@
-"""A run as values: of a run folder, or of a replay that wrote none.
+"""A run as values, from its folder or from memory.
 
 >>> from morph_opt.runs.read import read_run  # doctest: +SKIP
 >>> read_run("runs/base").summary.avg_jct_s  # doctest: +SKIP
@@ -40,7 +40,7 @@ from morph_opt.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A stretch in which a job held the same GPUs with the same plan.
+    """Time in which a job held the same GPUs with the same plan.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class SegmentRow:
 
     @classmethod
     def of(cls, job: str, segment: Segment) -> SegmentRow:
-        """The row of a segment."""
+        """Return the row of a segment."""
         return cls(
             job,
             segment.plan,
@@ -104,7 +104,7 @@ class SegmentRow:
 
 
 class EventLog(Records[Event]):
-    """Every event of a run, in order; each is of a class of `morph_opt.events.log`."""
+    """Events of a run, in order, as classes of `morph_opt.events.log`."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         log = tuple(events)
@@ -112,7 +112,7 @@ class EventLog(Records[Event]):
         super().__init__(log, ("event", *dict.fromkeys(n for kind in kinds for n in columns(kind))))
 
     def column(self, name: str) -> list[Any]:
-        """One field of every event, None for kinds without it; ``event`` is the kind.
+        """Return one field of every event, None for kinds without it; ``event`` is the kind.
 
         Raises
         ------
@@ -180,23 +180,23 @@ class Run:
 
     @cached_property
     def jobs(self) -> Records[JobRow]:
-        """What became of each job, in the order of the trace."""
+        """Outcome of each job, in the order of the trace."""
         return Records(self.parts.jobs(), columns(JobRow))
 
     @cached_property
     def rounds(self) -> Records[RoundRow]:
-        """What was decided in each round, and how long that took."""
+        """Decision of each round, with wall times."""
         return Records(self.parts.rounds(), ROUND_COLUMNS)
 
     @cached_property
     def segments(self) -> Records[SegmentRow]:
-        """Which jobs held which GPUs from when to when, in the order in which that ended."""
+        """GPUs held by each job over time, ordered by end."""
         rows = (SegmentRow.of(job, segment) for job, segment in segments_of(self.events))
         return Records(rows, columns(SegmentRow))
 
     @cached_property
     def events(self) -> EventLog:
-        """The log."""
+        """Events of the log."""
         return EventLog(self.parts.events())
 
     def why(self, job: str, at_s: float) -> str:
@@ -235,18 +235,18 @@ _OTHERS = {
     "sweep.json": "a sweep: python -m morph_opt.sweep table reads it",
     "cells": "of cells of a sweep or plan, which the same command goes on with",
 }
-"""Files that tell a folder of many runs, and what is said of it."""
+"""File that identifies a folder of many runs -> its description."""
 
 
 def other_folder(path: Path) -> str | None:
-    """What a folder is that holds many runs and is none; None of others."""
+    """Describe a folder of many runs; None for any other."""
     if exists(path / SUMMARY):
         return None
     return next((what for file, what in _OTHERS.items() if exists(path / file)), None)
 
 
 def read_run(folder: str | Path) -> Run:
-    """The run that a folder holds.
+    """Read the run that a folder holds.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def read_run(folder: str | Path) -> Run:
 
 
 def folder_parts(folder: Path) -> Parts:
-    """The files of a run folder, none of them read yet."""
+    """Return the sources of a run folder; no file is read yet."""
     return Parts(
         partial(_summary, folder / SUMMARY),
         partial(read_job_rows, folder / JOBS),
@@ -282,7 +282,7 @@ def folder_parts(folder: Path) -> Parts:
 
 
 def read_job_rows(path: Path) -> tuple[JobRow, ...]:
-    """Rows of a ``jobs.csv``, also of one that was kept without its run folder.
+    """Read the rows of a ``jobs.csv``, with or without its run folder.
 
     Raises
     ------

@@ -51,7 +51,7 @@ COLUMNS = (
     "guarantee_shortfall", "guarantees_possible", "starts", "restarts", "preemptions",
     "candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms", "round_ms", "engine_ms",
 )  # fmt: skip
-"""In the order of the file."""
+"""Columns in the order of the file."""
 HEADER = line(COLUMNS)
 
 
@@ -62,7 +62,7 @@ def round_row(
     round_ms: float,
     engine_ms: float,
 ) -> RoundRow:
-    """The row of the round whose events these are (the last one is its `RoundDecided`).
+    """Return the row of a round from its events, of which the last is `RoundDecided`.
 
     ``short`` is how many promises were broken, and by which fractions in sum.
     """
@@ -100,7 +100,7 @@ def round_row(
 
 
 def row_to_line(row: RoundRow) -> str:
-    """One CSV line with its line break; numbers that are not there are empty cells."""
+    """Format one CSV line with its line break; missing numbers are empty cells."""
     return line(to_cells(row, COLUMNS))
 
 

@@ -1,4 +1,4 @@
-"""Rows of a run as values: written to CSV, read back, and handed out as data frames."""
+"""Rows of a run: CSV, values and data frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 
 
 class _Place(NamedTuple):
-    """Where a row has the value of a column: attribute path, its reader, and its type."""
+    """Access to the value of a column: attribute path, reader and type."""
 
     path: str
     read: Callable[[object], Any]
@@ -32,7 +32,7 @@ _PLACES: dict[type, Mapping[str, _Place]] = {}
 
 
 def _places(kind: type) -> Mapping[str, _Place]:
-    """By column; a part that is a dataclass has its own in its place."""
+    """Return column name -> access; nested dataclasses are flattened."""
     if kind not in _PLACES:  # looking types up takes longer than reading a row
         found: dict[str, _Place] = {}
         for name, of in get_type_hints(kind).items():
@@ -47,19 +47,19 @@ def _places(kind: type) -> Mapping[str, _Place]:
 
 
 def columns(kind: type) -> tuple[str, ...]:
-    """Names of the fields of a row, in order, its parts flattened."""
+    """Return the names of a row's fields, in order; nested dataclasses are flattened."""
     return tuple(_places(kind))
 
 
 def line(cells: Iterable[str]) -> str:
-    """One line of CSV with its line break."""
+    """Format one line of CSV with its line break."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(cells)
     return buffer.getvalue()
 
 
 def to_cells(row: object, names: Sequence[str]) -> list[str]:
-    """Texts of these fields; nothing for None and NaN, wall times to a tenth of a microsecond."""
+    """Format these fields; None and NaN are empty, wall times have 0.1 microseconds."""
     return [_cell(name, _places(type(row))[name].read(row)) for name in names]
 
 
@@ -72,7 +72,7 @@ def _cell(name: str, value: object) -> str:
 
 
 def from_cells(kind: type[Row], names: Sequence[str], cells: Sequence[str]) -> Row:
-    """The row with these fields; what is not named has its default.
+    """Read a row from these fields; the others have their defaults.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _value(kind: object, cell: str) -> object:
 
 
 def _finite(text: str) -> float:
-    """The number; `ValueError` for what is none, or not finite."""
+    """Return a finite number; raise `ValueError` for anything else."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -150,7 +150,7 @@ class Records(Sequence[Row], Generic[Row]):
         return f"<{len(self)} rows of {', '.join(self.names)}>"
 
     def column(self, name: str) -> list[Any]:
-        """One field of every row.
+        """Return one field of every row.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Records(Sequence[Row], Generic[Row]):
         return [_places(type(row))[name].read(row) for row in self]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One line per row, one column per field; NaN or None where there is no value."""
+        """Return a data frame of the rows; NaN or None if there is no value."""
         import pandas as pd
 
         return pd.DataFrame({name: self.column(name) for name in self.names})
@@ -173,7 +173,7 @@ class Records(Sequence[Row], Generic[Row]):
         return Records(self[:_SHOWN], self.names).to_table().to_html() + last
 
     def to_table(self, *names: str) -> Table:
-        """A table of these fields, or of all."""
+        """Return a table of these fields, or of all."""
         shown = names or self.names
         return Table(shown, list(zip(*(map(_shown, self.column(n)) for n in shown), strict=True)))
 

@@ -1,4 +1,4 @@
-"""A service-level objective: a statistic of one run, and what it may be at most or at least."""
+"""A service-level objective: a statistic of one run and its limit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RANGES = {
     "slo_attainment": (0.0, 1.0),
     "cost_usd": (0.0, math.inf),
 }
-"""Between what a metric lies whatever is done; a target beyond it is a slip."""
+"""Range of a metric's possible values; a target outside is refused."""
 
 FLOORED = ("jct_s", "queued_s", "waiting_s")
 """Metrics of a job that its shortest time, or its first boundary, bounds from below."""
@@ -49,17 +49,17 @@ PER_RUN = {
 
 STATISTICS = ("avg", "median", "max")
 FIGURE = re.compile(r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*")
-"""How the left side of an objective looks."""
+"""Pattern of the left side of an objective."""
 _TEXT = re.compile(FIGURE.pattern + r"(<=|>=)\s*(\S+)\s*")
 
 
 class UnfinishedError(InputError):
-    """Jobs of a run are unfinished: it has no figure of its workload."""
+    """Run with unfinished jobs, which has no figure of its workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """What a run has to reach.
+    """Limit that a run has to keep.
 
     >>> Slo.parse("p90 queued_s <= 900")
     Slo(metric='queued_s', statistic='p90', at_most=900.0, at_least=None)
@@ -122,7 +122,7 @@ class Slo:
 
     @classmethod
     def parse(cls, text: str) -> Slo:
-        """From ``"p90 queued_s <= 900"``.
+        """Parse an SLO such as ``"p90 queued_s <= 900"``.
 
         Raises
         ------
@@ -155,11 +155,11 @@ class Slo:
         return f"{self.statistic} {self.metric} {way} {self.target:g}".strip()
 
     def met_by(self, value: float) -> bool:
-        """Whether a value reaches the target; NaN does not."""
+        """Return whether a value reaches the target; NaN does not."""
         return value <= self.at_most if self.at_most is not None else value >= self.target
 
     def value(self, summary: Mapping[str, Any], jobs: Callable[[], Sequence[JobRow]]) -> float:
-        """The statistic of a run.
+        """Return the statistic of a run.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Slo:
 
     @property
     def bounded_by(self) -> str | None:
-        """Which certified bounds speak of it; None for none.
+        """Certified bound on the statistic; None if there is none.
 
         ``jct`` and ``makespan`` for the average and for the whole; ``floors`` for any other
         statistic, which is that of every job alone, as none falls when a job takes longer.
@@ -209,11 +209,11 @@ class Slo:
 
     @property
     def to_the_end(self) -> bool:
-        """Whether it is about when jobs complete."""
+        """Whether it depends on when jobs complete."""
         return self.metric in ("jct_s", "makespan_s")
 
     def statistic_of(self, sample: NDArray[np.float64]) -> float:
-        """The statistic of one value per job."""
+        """Return the statistic of one value per job."""
         if self.statistic == "avg":
             return float(sample.mean())
         if self.statistic == "max":

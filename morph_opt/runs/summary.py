@@ -27,7 +27,7 @@ Values = Mapping[str, Scalar]
 
 
 def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool = False) -> Any:
-    """A field with its row of ``docs/metrics.md``; ``always``: every summary has it."""
+    """Return a field with its row of ``docs/metrics.md``; every summary has it if ``always``."""
     about = {"meaning": meaning, "unit": unit, "unfinished": unfinished, "always": always}
     return dataclasses.field(metadata=about)
 
@@ -237,7 +237,7 @@ class Summary(MissingEqual):
         return f"<Summary of {self.trace} by {self.policy}: {done}{jct}>"
 
     def to_table(self) -> Table:
-        """Every figure that the run has, with its unit."""
+        """Return a table of every figure that the run has, with its unit."""
         found = ((name, getattr(self, name), one.metadata["unit"]) for name, one in FIGURES.items())
         rows = [one for one in found if one[1] is not None and one[1] == one[1]]
         return Table(("figure", "value", "unit"), rows, "lrl", {"value": ",.6g"})
@@ -247,7 +247,7 @@ class Summary(MissingEqual):
 
     @classmethod
     def of(cls, values: Values) -> Summary:
-        """The typed form of these values.
+        """Return the typed form of these values.
 
         Raises
         ------
@@ -272,7 +272,7 @@ BOUND_KEYS = (
     "makespan_lower_bound_s",
     "makespan_lower_bound_by",
 )
-"""Of whole jobs; nothing is known of traces whose searches cancel some."""
+"""Bounds on complete jobs; unknown for traces whose searches cancel some."""
 
 
 def build_summary(
@@ -282,7 +282,7 @@ def build_summary(
     demands: Demands,
     labels: Mapping[str, Scalar],
 ) -> Summary:
-    """The figures of a replay; ``labels`` (objective, solver, wall time ...) go before all else."""
+    """Return the figures of a replay; ``labels`` (objective, solver ...) overrule others."""
     values: dict[str, Scalar] = {
         "trace": history.begun.trace,
         "trace_sha256": history.begun.trace_sha256,
@@ -330,12 +330,12 @@ def _finite(value: Scalar) -> Scalar:
 
 
 def summary_json(summary: Summary) -> str:
-    """Text of ``summary.json``."""
+    """Return the text of ``summary.json``."""
     return json.dumps(summary.values, indent=2, allow_nan=False) + "\n"
 
 
 def _typed(key: str, values: Values, kind: Any) -> Scalar:
-    """One value, checked."""
+    """Check one value."""
     if key in KEYS and key not in values:
         raise InputError("is missing", field=key)
     value, *others = values.get(key), *get_args(kind)

@@ -1,4 +1,4 @@
-"""What is kept of a replay while it runs: an entry per job, and of a round four wall times.
+"""Records kept while a replay runs: one per job, and four wall times per round.
 
 Logs go to the run folder as they come, so that memory does not grow with the length of a replay.
 """
@@ -41,7 +41,7 @@ class WallTimes:
 
 
 class Tally:
-    """Takes in a replay's log as it comes.
+    """Running record of a replay's log.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Tally:
         self.rows: list[RoundRow] = []
 
     def take(self, events: Sequence[Event]) -> None:
-        """Take in what happened."""
+        """Take in new events."""
         for event in events:
             self._reader.read(event)
             self._capacity.read(event)
@@ -89,9 +89,9 @@ class Tally:
 
     @property
     def over_capacity(self) -> int:
-        """Rounds so far in which what was held broke a rule."""
+        """Number of rounds so far whose allocation broke a rule."""
         return self._capacity.over
 
     def history(self) -> History:
-        """What happened to each job, once the replay has ended."""
+        """Return what happened to each job, once the replay has ended."""
         return self._reader.history()

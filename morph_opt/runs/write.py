@@ -47,7 +47,7 @@ def document_of(index: int) -> str:
 
 
 def require_free(folder: Path) -> None:
-    """A run folder must not exist, or be empty, and its parent must be writable.
+    """Refuse a run folder that is in use or cannot be written.
 
     Raises
     ------
@@ -104,14 +104,14 @@ def create_folder(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def reopen_rounds(folder: Path) -> None:
-    """Mend a folder whose run was killed between the last two renames."""
+    """Repair a folder whose run was killed between the last two renames."""
     grown, final = folder / (ROUNDS + PARTIAL), folder / ROUNDS
     if (folder / (EVENTS + PARTIAL)).exists() and final.exists() and not grown.exists():
         final.replace(grown)
 
 
 class RunWriter:
-    """Appends rounds to an open run folder.
+    """Writer of rounds to an open run folder.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class RunWriter:
             self._opened = opened.pop_all()
 
     def cut(self, events_bytes: int, rounds_bytes: int) -> None:
-        """Drop everything behind the whole part of an interrupted run."""
+        """Drop everything after the whole part of an interrupted run."""
         for file, keep_bytes in ((self._events, events_bytes), (self._rounds, rounds_bytes)):
             file.truncate(keep_bytes)
             file.seek(keep_bytes)
@@ -173,7 +173,7 @@ class RunWriter:
 
 
 def _open_growing(path: Path) -> IO[bytes]:
-    """The file, locked, at its end."""
+    """Open a growing file, locked, at its end."""
     try:
         # A link that somebody planted would have the run written into another file.
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -198,7 +198,7 @@ def _open_growing(path: Path) -> IO[bytes]:
 
 
 class Recorded:
-    """What an interrupted run left behind, up to its last whole round.
+    """Records of an interrupted run, up to its last whole round.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class Recorded:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Lines that end in a line break; a torn last line is left out."""
+    """Yield lines that end in a line break; a torn last line is left out."""
     return read_bytes(path, LINES_BYTES).decode("utf-8", errors="replace").split("\n")[:-1]
 
 

@@ -218,7 +218,7 @@ def test_from_the_command_line(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--until-s 10", "until_s: must be behind the state"),
+        ("--until-s 10", "until_s: must be after the state"),
         ("--cluster 2x8", "cannot be combined with --from-state"),
         ("--nodes 2", "cannot be combined with --from-state"),
         ("--from-state none.json", "none.json"),

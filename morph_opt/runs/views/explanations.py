@@ -1,4 +1,4 @@
-"""What ``explain.jsonl`` of a run says: prices by round, and why jobs were queued.
+"""Content of ``explain.jsonl``: prices by round, and why jobs were queued.
 
 A replay with ``--explain`` writes it; without it both are empty.
 """
@@ -17,7 +17,7 @@ from morph_opt.runs.write import EXPLAIN
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a GPU of a class of nodes was worth in a round.
+    """Value of a GPU of a node class in a round.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ class Wait:
 
 
 def is_explained(view: RunView) -> bool:
-    """Whether the run has explanations."""
+    """Return whether the run has explanations."""
     return view.run.folder is not None and exists(view.run.folder / EXPLAIN)
 
 
 def read_prices(view: RunView) -> tuple[Price, ...]:
-    """Prices of all rounds that were explained.
+    """Read the prices of all rounds that were explained.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_prices(view: RunView) -> tuple[Price, ...]:
 
 
 def read_waits(view: RunView) -> Mapping[str, tuple[Wait, ...]]:
-    """Why each job was queued, by its name; rounds in a row with one reason are one.
+    """Read why each job was queued, by name; consecutive rounds with one reason are one.
 
     Raises
     ------
@@ -145,7 +145,7 @@ _SENTENCES = {
 
 
 def _reason(job: Fields) -> tuple[tuple[Any, ...], str]:
-    """What rounds in a row must have in common, and one sentence."""
+    """Return a key by which consecutive rounds are joined, and a sentence."""
     reason = job.text("reason")
     best = job.object("best", None) if job.has("best") else None
     what = "" if best is None else _option(best)

@@ -1,4 +1,4 @@
-"""The nodes of a run and their GPUs, numbered through, and when which node was away."""
+"""Nodes of a run, their consecutively numbered GPUs, and outages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morph_opt.events.log import Begun, Ended, Event, NodeChanged, NodeStatus, S
 
 @dataclass(frozen=True)
 class NodeMap:
-    """Nodes by index, with the GPUs of all of them numbered through, node after node.
+    """Nodes by index, with consecutive numbers for all GPUs.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class NodeMap:
         return tuple(dict.fromkeys(self.gpu_types))
 
     def gpus_of_type(self, gpu_type: str) -> int:
-        """GPUs of a type."""
+        """Return the GPUs of a type."""
         pairs = zip(self.gpus, self.gpu_types, strict=True)
         return sum(gpus for gpus, its in pairs if its == gpu_type)
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> NodeMap:
-        """The nodes of a cluster."""
+        """Return the nodes of a cluster."""
         nodes = cluster.nodes
         return cls(
             tuple(node.name for node in nodes),
@@ -66,7 +66,7 @@ class NodeMap:
 
     @classmethod
     def of_log(cls, events: Iterable[Event]) -> NodeMap:
-        """What a log alone tells: sizes are even where that is possible, types are unknown.
+        """Return nodes from a log alone: equal sizes if possible, unknown types.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class NodeMap:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which a node took no new job.
+    """Time in which a node took no new job.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Outage:
 
 
 def outages(events: Iterable[Event], nodes: NodeMap) -> tuple[Outage, ...]:
-    """Every outage, in the order in which they ended.
+    """Return every outage, ordered by end.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which jobs held which GPUs when, as rectangles: columns of numbers, ready to draw."""
+"""GPUs held over time as rectangles: columns of numbers, ready to draw."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Rectangles:
 def rectangles_of(
     segments: Sequence[tuple[int, Segment]], nodes: NodeMap, index_of: Mapping[str, int]
 ) -> Rectangles:
-    """Rectangles of these segments, in their order.
+    """Return the rectangles of these segments, in their order.
 
     Parameters
     ----------
@@ -94,6 +94,6 @@ def rectangles_of(
 
 
 def blocks(segment: Segment) -> Iterator[tuple[int, int, int]]:
-    """Node, first and last GPU of each block of neighbours that a segment holds."""
+    """Yield node, first and last GPU of each block of neighbours that a segment holds."""
     for node, gpus in segment.placement.parts:
         yield from ((node, low, high) for low, high in runs_of(gpus))

@@ -27,7 +27,7 @@ class Steps:
 
     @classmethod
     def of_intervals(cls, start_s: Floats, end_s: Floats, amount: Floats, last_s: float) -> Steps:
-        """The sum of amounts that are there from a start to an end, until ``last_s``."""
+        """Return the sum of amounts that last from a start to an end, until ``last_s``."""
         times = np.concatenate((start_s, end_s, [0.0, last_s]))
         changes = np.concatenate((amount, -amount, [0.0, 0.0]))
         instants, inverse = np.unique(times, return_inverse=True)
@@ -35,13 +35,13 @@ class Steps:
         return cls(instants, np.where(np.abs(value) < 1e-9, 0.0, value))
 
     def mean(self, edges_s: Floats) -> Floats:
-        """Mean between neighbouring edges, shape (len(edges_s) - 1,); exact."""
+        """Return exact means between neighbouring edges, shape (len(edges_s) - 1,)."""
         whole = np.concatenate(([0.0], np.cumsum(self.value[:-1] * np.diff(self.time_s))))
         at_edges = np.interp(edges_s, self.time_s, whole)
         return np.diff(at_edges) / np.diff(edges_s)
 
     def thinned(self, most: int) -> Steps:
-        """Itself, or means over ``most`` equal bins where it has more steps."""
+        """Return the steps, or means over ``most`` equal bins if there are more steps."""
         if len(self.time_s) <= most or self.time_s[-1] <= self.time_s[0]:
             return self
         edges = np.linspace(self.time_s[0], self.time_s[-1], most + 1)
@@ -50,7 +50,7 @@ class Steps:
 
 
 def gpus_held(view: RunView, gpu_type: str | None = None, *, productive: bool = False) -> Steps:
-    """GPUs held, or those of them that are past their start-up.
+    """Return GPUs held, or those of them after their start-up.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def gpus_held(view: RunView, gpu_type: str | None = None, *, productive: bool = 
 
 
 def gpus_there(view: RunView) -> Steps:
-    """GPUs of the nodes that have not failed; drained ones are there."""
+    """Return GPUs of the nodes that have not failed, drained ones included."""
     away = [one for one in view.outages if one.status == "failed"]
     start_s = np.asarray([0.0, *(one.start_s for one in away)])
     end_s = np.asarray([view.end_s, *(one.end_s for one in away)])

@@ -36,7 +36,7 @@ RunLike: TypeAlias = Run | str | Path
 
 
 class RunView:
-    """A finished run and what is derived from it; everything is read when it is asked for.
+    """A finished run with derived values, each read when it is needed.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RunView:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Tables of ``config.toml`` as they stand there; empty without that file."""
+        """Tables of ``config.toml``; empty without that file."""
         return parse_toml(self.config, self.file(CONFIG))
 
     @cached_property
@@ -87,7 +87,7 @@ class RunView:
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """Of the packages that the run was made with; empty where it was not written down."""
+        """Versions of the packages that made the run; empty if unknown."""
         folder = self.run.folder
         if folder is None or not exists(folder / VERSIONS):
             return {}
@@ -152,7 +152,7 @@ class RunView:
 
     @cached_property
     def outages(self) -> tuple[Outage, ...]:
-        """When which node was away."""
+        """Outages of nodes."""
         return self._placed(lambda: outages(self.run.events, self.nodes))
 
     @cached_property
@@ -164,15 +164,15 @@ class RunView:
         return last.time_s
 
     def read(self) -> None:
-        """Read every file now, so that a damaged one is found before anything is made of it."""
+        """Read every file, so that a damaged one is found early."""
         _ = self.versions, self.segments, self.outages, self.end_s, len(self.run.rounds)
 
     def file(self, name: str) -> str | None:
-        """Path of a file of the folder, for complaints."""
+        """Return the path of a file of the folder, for error messages."""
         return None if self.run.folder is None else str(self.run.folder / name)
 
     def _placed(self, make: Callable[[], _T]) -> _T:
-        """What is made of the log; a complaint names the file."""
+        """Evaluate a function of the log; its errors name the file."""
         try:
             return make()
         except InputError as error:
@@ -180,12 +180,12 @@ class RunView:
 
 
 def default_name(summary: Summary) -> str:
-    """What decided: the objective of a MILP, else the policy."""
+    """Return the objective of a MILP, else the policy."""
     return summary.policy if summary.objective is None else f"MILP {summary.objective}"
 
 
 def open_run(run: RunLike, name: str | None = None) -> RunView:
-    """A run for drawing.
+    """Open a run for drawing.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def open_run(run: RunLike, name: str | None = None) -> RunView:
 
 
 def open_runs(runs: Iterable[RunLike]) -> tuple[RunView, ...]:
-    """Runs for drawing, with names that tell them apart.
+    """Open runs for drawing, with distinct names.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def open_runs(runs: Iterable[RunLike]) -> tuple[RunView, ...]:
 
 
 def distinct_names(views: Sequence[RunView]) -> list[str]:
-    """Names by trace and folder where the policy is not enough, and by number where nothing is."""
+    """Return distinct names: by policy, else with trace and folder, else with a number."""
     names = [view.name for view in views]
     traces = [view.run.summary.trace for view in views]
     folders = ["" if view.run.folder is None else view.run.folder.name for view in views]
