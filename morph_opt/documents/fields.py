@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from morph_opt.documents.structure import (
     unknown_field,
     whole,
 )
+from morph_opt.domain._validate import beyond
 from morph_opt.domain.errors import InputError
 
 _T = TypeVar("_T")
@@ -115,15 +117,13 @@ class Fields:
         name: str,
         default: Any = _MISSING,
         *,
-        least: int | None = None,
-        most: int | None = None,
+        least: float = -math.inf,
+        most: float = math.inf,
     ) -> int:
         """Return a field that is a whole number of 64 bits, or within narrower limits."""
         value = self._read(whole, name, default)
-        if least is not None and value < least:
-            raise self.error(name, f"must be at least {least}, got {value}")
-        if most is not None and value > most:
-            raise self.error(name, f"must be at most {most}, got {value}")
+        if rule := beyond(value, at_least=least, at_most=most, whole=True):
+            raise self.error(name, rule)
         return value
 
     def number(
@@ -131,15 +131,13 @@ class Fields:
         name: str,
         default: Any = _MISSING,
         *,
-        least: float | None = None,
-        above: float | None = None,
+        least: float = -math.inf,
+        above: float = -math.inf,
     ) -> float:
         """Return a field that is a finite number."""
         value = self._read(number, name, default)
-        if least is not None and value < least:
-            raise self.error(name, f"must be at least {least:g}, got {value:g}")
-        if above is not None and value <= above:
-            raise self.error(name, f"must be above {above:g}, got {value:g}")
+        if rule := beyond(value, at_least=least, above=above):
+            raise self.error(name, rule)
         return value
 
     def value(self, name: str, kind: type[_T], default: Any = _MISSING) -> _T:

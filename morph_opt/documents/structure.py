@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
+from morph_opt.domain._validate import MOST_WHOLE, beyond
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.nearest import did_you_mean
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:  # loaded with the first document: no help text waits for it
 
 _T = TypeVar("_T")
 _AS_WRITTEN = (str, bool, int, float)
-_WHOLE = 1 << 63
-"""Bound of whole numbers: values end in arrays of 64 bits."""
 
 
 def structure(kind: type[_T], value: object) -> _T:
@@ -118,9 +117,8 @@ def whole(value: object, _: object = int) -> int:
     """Return a whole number of 64 bits; refuse all else."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {kind_of(value)}")
-    if not -_WHOLE < value < _WHOLE:
-        way = f"at least {1 - _WHOLE}" if value < 0 else f"at most {_WHOLE - 1}"
-        raise InputError(f"must be {way}, got {value}")
+    if rule := beyond(value, at_least=-MOST_WHOLE, at_most=MOST_WHOLE, whole=True):
+        raise InputError(rule)
     return value
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from morph_opt.documents.limits import COLUMNS, LINES_BYTES
 from morph_opt.documents.source import read_text
+from morph_opt.domain._validate import beyond
 from morph_opt.domain.errors import InputError, shown
 from morph_opt.domain.nearest import did_you_mean
 
@@ -52,16 +53,14 @@ class Row:
             raise self.error(field, "must not be empty")
         return value
 
-    def integer(self, field: str, *, at_least: int, at_most: int | None = None) -> int:
+    def integer(self, field: str, *, at_least: int, at_most: float = math.inf) -> int:
         """Return the cell as a whole number of at most 18 digits, without a decimal point."""
         text = self.text(field)
         if not _INTEGER.fullmatch(text):
             raise self.error(field, f"must be a whole number, got {text!r}")
         value = int(text)
-        if value < at_least:
-            raise self.error(field, f"must be at least {at_least}, got {value}")
-        if at_most is not None and value > at_most:
-            raise self.error(field, f"must be at most {at_most}, got {value}")
+        if rule := beyond(value, at_least=at_least, at_most=at_most, whole=True):
+            raise self.error(field, rule)
         return value
 
     def number(self, field: str, *, at_least: float) -> float:
@@ -73,8 +72,8 @@ class Row:
             value = math.nan
         if not math.isfinite(value):
             raise self.error(field, f"must be a finite number, got {text!r}")
-        if value < at_least:
-            raise self.error(field, f"must be at least {at_least:g}, got {text}")
+        if rule := beyond(value, at_least=at_least, got=text):
+            raise self.error(field, rule)
         return value
 
     def flag(self, field: str) -> bool:

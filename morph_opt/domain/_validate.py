@@ -21,6 +21,39 @@ def shown_number(value: object) -> str:
     return repr(value)
 
 
+def beyond(
+    value: float,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    whole: bool = False,
+    got: str = "",
+) -> str:
+    """Return the limit that a number breaks, as a rule; nothing if it breaks none.
+
+    Parameters
+    ----------
+    value
+        A number; not NaN.
+    at_least, above, at_most
+        Limits; ``above`` is open.
+    whole
+        Whether number and limits are written in full, as whole numbers are.
+    got
+        The number as its source writes it; empty for the usual form.
+    """
+    for broken, words, limit in (
+        (value < at_least, "at least", at_least),
+        (value <= above, "above", above),
+        (value > at_most, "at most", at_most),
+    ):
+        if broken:
+            own = got or (shown_number(value) if whole else f"{value:g}")
+            return f"must be {words} {limit if whole else f'{limit:g}'}, got {own}"
+    return ""
+
+
 def require_name(field: str, value: str) -> None:
     """Refuse a name that is empty or has control characters or surrounding blanks."""
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
@@ -36,10 +69,8 @@ def require_int(field: str, value: int, *, at_least: int, at_most: int = MOST_WH
     """Refuse all but a whole number between ``at_least`` and ``at_most``; `bool` is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
-    if value < at_least:
-        raise InputError(f"must be at least {at_least}, got {shown_number(value)}", field=field)
-    if value > at_most:
-        raise InputError(f"must be at most {at_most}, got {shown_number(value)}", field=field)
+    if rule := beyond(value, at_least=at_least, at_most=at_most, whole=True):
+        raise InputError(rule, field=field)
 
 
 def require_finite(
@@ -62,12 +93,8 @@ def require_finite(
         finite = False
     if not finite or not isinstance(value, int | float):
         raise InputError(f"must be a finite number, got {shown_number(value)}", field=field)
-    if value < at_least:
-        raise InputError(f"must be at least {at_least:g}, got {value:g}", field=field)
-    if value <= above:
-        raise InputError(f"must be above {above:g}, got {value:g}", field=field)
-    if value > at_most:
-        raise InputError(f"must be at most {at_most:g}, got {value:g}", field=field)
+    if rule := beyond(value, at_least=at_least, above=above, at_most=at_most):
+        raise InputError(rule, field=field)
 
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e9

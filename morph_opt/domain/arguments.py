@@ -55,7 +55,7 @@ def require_type(field: str, value: Any, *kinds: Any) -> Any:
         If the value is of no such type.
     """
     value = own_value(value)
-    if not any(_is_one(value, kind) for kind in kinds):
+    if not any(is_kind(value, kind) for kind in kinds):
         raise InputError(f"must be {_one_of(kinds, 0)}, got {shown(value)}", field=field)
     if Path in kinds and value == "":
         raise InputError("must not be empty", field=field)
@@ -76,11 +76,11 @@ def require_each(field: str, values: Any, *kinds: Any) -> Any:
     """
     values = own_value(values)
     rule = f"must be a sequence of {_one_of(kinds, 1)}"
-    if not _is_one(values, Sequence):
+    if not is_kind(values, Sequence):
         raise InputError(f"{rule}, got {shown(values)}", field=field)
     classes = tuple(kind for kind in kinds if kind not in (None, int, float, Sequence))
     for place, value in enumerate(values):  # a round has thousands of jobs: the quick test first
-        if not isinstance(value, classes) and not any(_is_one(value, kind) for kind in kinds):
+        if not isinstance(value, classes) and not any(is_kind(value, kind) for kind in kinds):
             raise InputError(f"{rule}, entry {place} is {shown(value)}", field=field)
     return values
 
@@ -114,7 +114,8 @@ def kind_of(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _is_one(value: object, kind: Any) -> bool:
+def is_kind(value: object, kind: Any) -> bool:
+    """Return whether a value is of a type: a whole number is a number, true and false are none."""
     if kind is None:
         return value is None
     if kind in _NUMBERS:

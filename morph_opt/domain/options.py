@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, TypeVar
 
-from morph_opt.domain.arguments import own_value
+from morph_opt.domain.arguments import is_kind, own_value
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.ranges import Range
 
@@ -84,7 +84,9 @@ _WORDS: dict[type, str] = {
     bool: "true or false",
     dict: "a table of numbers",
 }
-_TAKEN: dict[type, tuple[type, ...]] = {float: (int, float), dict: (Mapping,)}
+
+
+_TAKEN: dict[type, Any] = {dict: Mapping}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class Setting:
         """
         if value is None and self.optional:
             return
-        if not self._is_kind(value):
+        if not is_kind(value, _TAKEN.get(self.kind, self.kind)):
             rule = _WORDS[self.kind]
             if self.option is not None and self.option.range is not None and self.kind is not dict:
                 rule = self.option.range.words
@@ -189,11 +191,6 @@ class Setting:
                     self.option.range.require(self.name, number)
                 except InputError as error:
                     raise InputError(f"{key} {error.rule}".strip(), field=self.name) from None
-
-    def _is_kind(self, value: object) -> bool:
-        """Return whether a value is of the field's type; true and false are no numbers."""
-        taken = _TAKEN.get(self.kind, (self.kind,))
-        return isinstance(value, taken) and (self.kind is bool or not isinstance(value, bool))
 
 
 _KINDS: dict[str, type] = {
