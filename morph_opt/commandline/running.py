@@ -199,7 +199,8 @@ def keep_memory() -> None:
 
     Rounds of a million GPUs free gigabytes and ask for them again: a third of their time would go
     into pages that the system takes back and clears. A process of ours may do so; a library that is
-    imported leaves it to its host.
+    imported leaves it to its host. It is here, and not with the commands that solve rounds, because
+    here alone it is certain that the process is ours.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
