@@ -243,7 +243,7 @@ def test_a_bin_holds_what_its_gpus_have_and_no_second_more() -> None:
     ],
 )
 def test_a_wrong_problem_is_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"must|need|unknown|class|twice"):
+    with pytest.raises(ValueError, match=r"must|need|unknown|class|duplicated"):
         small(**changes)
 
 
