@@ -6,7 +6,7 @@ nor ``gres_used`` of the node. ``squeue`` may show less than runs (``PrivateData
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +28,9 @@ from morph_opt.round.live.slurm_fields import (
 from morph_opt.round.live.slurm_jobs import (
     Parts,
     Site,
+    UntoldError,
     array_of,
+    gpus_once_held,
     held_parts,
     jobs_of,
     keeps_away,
@@ -69,6 +71,8 @@ class _Known:
         Of the node.
     busy
         Whether something runs there, with GPUs or without.
+    mixed
+        Statement about a node with GPUs of several types; "" for one type.
     """
 
     node: LiveNode
@@ -76,6 +80,7 @@ class _Known:
     used: tuple[frozenset[int], int] | None
     features: frozenset[str]
     busy: bool
+    mixed: str = ""
 
 
 def read_slurm(files: Sequence[str]) -> Live:
@@ -95,7 +100,9 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     known = [one for row in found["nodes"].objects("nodes", None) for one in _nodes(row)]
     rows = found["jobs"].objects("jobs", None)
     sizes = {one.node.name: one.node.gpus for one in known}
-    parts = [held_parts(row, sizes) for row in rows]
+    told = {one.node.name: one.used[1] for one in known if one.used is not None}
+    without: list[Fields] = []
+    parts = [_parts(row, sizes, told, without) for row in rows]
     time_s = _time_s(found["jobs"], rows)
     on = [(row, set(hosts(row, "nodes")) if runs(row) else set()) for row in rows]
     busy = {one.node.name for one in known if one.busy}.union(*(names for _, names in on))
@@ -103,7 +110,10 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     jobs = [
         job for row, held in zip(rows, parts, strict=True) for job in jobs_of(row, held or (), site)
     ]
-    jobs = list(limited(jobs, {array_of(row): limit_of(row) for row in rows if limit_of(row)}))
+    limits = {array_of(row): limit_of(row) for row in rows if limit_of(row)}
+    for array in map(array_of, without):  # such a task runs, though it is no job of the round
+        limits |= {array: limits[array] - 1} if array in limits else {}
+    jobs = list(limited(jobs, limits))
     # What happened while the answers were written counts as before them.
     jobs = [replace(job, submit_s=time_s) if job.submit_s > time_s else job for job in jobs]
     closed = {one.node.name: one.why for one in known if one.why}
@@ -111,16 +121,66 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
         if held is None or keeps_away(row):
             why = "a job there has not quite ended" if held is None else "a job has it for itself"
             closed = dict.fromkeys(names & sizes.keys(), why) | closed
+    closed = _untold_nodes(without, known, parts, told) | closed
     blocks = list(_blocks(known, jobs, filter(None, parts), time_s))
     nodes = [replace(one.node, open=one.node.name not in closed) for one in known]
     notes = [
         _NOT_LOOKED_AT,
         f"{len(rows)} records, {len(jobs)} jobs with GPUs that run or wait",
         *_notes(rows, known, blocks, closed),
+        *_notes_of_untold(without, known),
     ]
     return found["jobs"].built(
         lambda: live_round(nodes, [*jobs, *blocks], time_s, notes, name="slurm")
     )
+
+
+def _parts(
+    row: Fields, sizes: Mapping[str, int], told: Mapping[str, int], without: list[Fields]
+) -> Parts | None:
+    """Return the GPUs of a record; none if only its nodes state them, which then is noted."""
+    try:
+        return held_parts(row, sizes)
+    except UntoldError:
+        names = set(hosts(row, "nodes")) & sizes.keys() or sizes.keys()
+        if not names <= told.keys():
+            raise
+        without.append(row)
+        return ()
+
+
+def _untold_nodes(
+    without: Sequence[Fields],
+    known: Sequence[_Known],
+    parts: Sequence[Parts | None],
+    told: Mapping[str, int],
+) -> dict[str, str]:
+    """Return the nodes to close because they state fewer GPUs in use than jobs hold there."""
+    detailed: Counter[str] = Counter()
+    for some in filter(None, parts):
+        for host, gpus in some:
+            detailed[host] += len(gpus)
+    names = [set(hosts(row, "nodes")) & told.keys() or told.keys() for row in without]
+    on = set().union(*names)
+    spare = sum(max(0, told[name] - detailed[name]) for name in on)
+    if sum(map(gpus_once_held, without)) <= spare:
+        return {}
+    return {
+        one.node.name: "a job there does not state its GPUs" for one in known if one.node.name in on
+    }
+
+
+def _notes_of_untold(without: Sequence[Fields], known: Sequence[_Known]) -> Iterator[str]:
+    """Yield what was taken from nodes alone."""
+    if without:
+        names = _some([str(row.whole("job_id", least=0)) for row in without])
+        yield (
+            f"no gres_detail of jobs {names}: their GPUs are those in use by gres_used of their "
+            "nodes (ask slurmrestd with flags=DETAIL)"
+        )
+    for one in known:
+        if one.mixed:
+            yield f"{one.node.name} has GPUs of several types: {one.mixed}"
 
 
 def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
@@ -161,7 +221,6 @@ def _nodes(row: Fields) -> Iterator[_Known]:
     states = [word.rstrip("*~#!%$@^-") for word in words(row, "state", "state_flags")]
     if not gpus or "FUTURE" in states:
         return
-    # Nothing is started on a node whose GPUs are of several types: which are free is not said.
     kind, count = "+".join(gpus), sum(gpus.values())
     if count > MOST_GPUS_PER_NODE:
         raise row.error("gres", f"must be at most {MOST_GPUS_PER_NODE} GPUs, got {count}")
@@ -172,8 +231,6 @@ def _nodes(row: Fields) -> Iterator[_Known]:
         why = "+".join(strange).lower()
     elif not _OPEN & set(states):
         why = "no state"
-    elif len(gpus) > 1:
-        why = "GPUs of several types"
     elif threads is not None and at_work >= threads > 0.0:
         why = "no free CPU"
     elif shared(row, "gres_used"):
@@ -183,13 +240,46 @@ def _nodes(row: Fields) -> Iterator[_Known]:
         listed = list(gres(row, "gres_used", text(row, "gres_used")))
         named = {at for _, n, inside in listed if n for at in indices(row, "gres_used", inside)}
         used = frozenset(named) & frozenset(range(count)), sum(n for _, n, _ in listed)
+    mixed = ""
+    one_type = _one_type(row, gpus) if len(gpus) > 1 else None
+    if len(gpus) > 1 and one_type is None:
+        why = why or "GPUs of several types"
+    elif one_type is not None and used is not None:
+        kind, others = one_type
+        used = used[0] | others, used[1] + len(others)
+        mixed = f"{kind} is decided, {len(others)} free GPUs of others are left alone"
     yield _Known(
         LiveNode(name, kind, count, not why, frozenset(texts(row, "partitions"))),
         why,
         used,
         frozenset(texts(row, "active_features") or texts(row, "features")),
         at_work > 0.0 or (used is not None and used[1] > 0),
+        mixed,
     )
+
+
+def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]] | None:
+    """Return the type with the most free GPUs of a node, and the free GPUs of its other types.
+
+    Types have the indices in the order of the node's ``gres``. None if ``gres_used`` does not
+    tell the types apart, or contradicts that order.
+    """
+    if not row.has("gres_used") or "" in gpus:
+        return None
+    free: dict[str, set[int]] = {}
+    begin = 0
+    for kind, count in gpus.items():
+        free[kind] = set(range(begin, begin + count))
+        begin += count
+    for kind, count, inside in gres(row, "gres_used", text(row, "gres_used")):
+        named = set(indices(row, "gres_used", inside)) if count else set()
+        if count and (kind not in free or not named <= free[kind] or count > len(free[kind])):
+            return None
+        free[kind] -= named
+        for _ in range(count - len(named)):
+            free[kind].discard(max(free[kind]))
+    best = max(free, key=lambda kind: len(free[kind]))
+    return best, frozenset(at for kind, some in free.items() if kind != best for at in some)
 
 
 def _blocks(

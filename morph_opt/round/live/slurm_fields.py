@@ -17,6 +17,8 @@ from morph_opt.domain.job import MOST_GPUS
 from morph_opt.round.live.hostlist import expand_hosts, numbers_in
 
 _GRES = re.compile(r"gpu(?::([^:(,=]+))??(?::([0-9]{1,9}))?(?:\(([^()]*)\))?", re.ASCII)
+_NAME = re.compile(r"[^:(=,]*")
+"""Name of a generic resource."""
 _TRES = re.compile(
     r"gres[/:]gpu(?::([^=:,]*[^=:,0-9][^=:,]*))?(?:[=:]([0-9]{1,9}))?(?=,|$)", re.ASCII
 )
@@ -82,7 +84,8 @@ def hosts(row: Fields, name: str) -> tuple[str, ...]:
 def gres(row: Fields, name: str, listed: str) -> Iterator[tuple[str, int, str]]:
     """Type, number and text in parentheses of every kind of GPU in ``gpu:a100:4(IDX:0-3)``."""
     for item in re.findall(r"[^,(]+(?:\([^()]*\))?", listed):
-        if not item.startswith("gpu") or _SLICE.search(item):
+        # Other resources have names that begin like this one: gpumem, gpu_mem.
+        if _NAME.match(item.strip())[0] != "gpu" or _SLICE.search(item):  # type: ignore[index]
             continue
         found = _GRES.fullmatch(item.strip())
         if found is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from morph_opt.documents import Fields
+from morph_opt.domain import InputError
 from morph_opt.round.live.build import LiveJob
 from morph_opt.round.live.slurm_fields import (
     asked,
@@ -70,10 +71,28 @@ def keeps_away(row: Fields) -> bool:
     return bool(_EXCLUSIVE & set(words(row, "shared")))
 
 
+class UntoldError(InputError):
+    """A record does not state which GPUs its job holds."""
+
+
+def untold(row: Fields, rule: str) -> UntoldError:
+    """Return the complaint about a record without details, and how to ask for them."""
+    error = row.error("gres_detail", rule)
+    ask = "ask with details: squeue --json, or slurmrestd with flags=DETAIL"
+    return UntoldError(f"{error.rule}; {ask}", file=error.file, line=error.line, field=error.field)
+
+
 def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
     """GPUs of a record, an entry of ``gres_detail`` per node; None if it cannot be said.
 
     That is so for jobs that are about to end: some of their nodes are given back already.
+
+    Raises
+    ------
+    UntoldError
+        If the record lacks details that another release, or another question, has.
+    InputError
+        If a node is not known.
     """
     details = row.value("gres_detail", tuple[str, ...]) if row.has("gres_detail") else ()
     known = (
@@ -97,14 +116,14 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
         if ends:
             return None
         rule = f"must have an entry for each of {len(names)} nodes, got {len(details)}"
-        raise row.error("gres_detail", rule)
+        raise untold(row, rule)
     found = []
     for host, detail in zip(names, details, strict=True):
         gpus: list[int] = []
         for _, count, inside in gres(row, "gres_detail", detail):
             named = indices(row, "gres_detail", inside)
             if count and not named:
-                raise row.error("gres_detail", f"does not tell which GPUs: {detail[:60]!r}")
+                raise untold(row, f"does not tell which GPUs: {detail[:60]!r}")
             gpus += named if count else ()
         if gpus and host not in with_gpus:
             raise row.error("nodes", f"{host!r} is no node with GPUs")
@@ -112,7 +131,7 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
             found.append((host, tuple(gpus)))
     held, holds = sum(len(gpus) for _, gpus in found), asked(row, "tres_alloc_str").gpus
     if held < holds and not ends:
-        raise row.error("gres_detail", f"names {held} GPUs, the job holds {holds}")
+        raise untold(row, f"names {held} GPUs, the job holds {holds}")
     return tuple(found)
 
 

@@ -291,3 +291,70 @@ def test_a_forecast_from_what_slurm_answers(
         "10 starts in 1 min, ends in 61 min",
         "13 starts in 61 min, ends in 121 min",
     ]
+
+
+# ------------------------------------------------------------------ what other sites answer
+
+
+@pytest.mark.parametrize("other", ["gpumem:196608M", "gpu_mem:80G", "gpumps:4(CORE:0-3)"])
+def test_another_resource_may_begin_with_gpu(tmp_path: Path, other: str) -> None:
+    nodes = [node("n1", f"{other},gpu:a100:4", gres_used=f"{other},gpu:a100:2(IDX:0-1)")]
+    jobs = [job(1, 2, tres_per_node="gres/gpu:2,gres/gpumem=20G"), job(2, 2)]
+    live = read_live(write(tmp_path, jobs, nodes))
+    assert [n.type.gpus for n in live.snapshot.state.cluster.nodes] == [4]
+    assert list(started(live).values()) == [["n1:[2, 3]"]]
+
+
+@pytest.mark.parametrize("detail", [(), ("gpu:a100:2",), ("gpu:a100:1(IDX:0)",)])
+def test_a_record_without_details_is_what_its_node_has_in_use(
+    tmp_path: Path, detail: tuple[str, ...]
+) -> None:
+    nodes = [node("n1", "gpu:a100:4", gres_used="gpu:a100:2(IDX:0-1)")]
+    jobs = [running(1, 2, "n1", *detail), job(2, 2), job(3, 1)]
+    live = read_live(write(tmp_path, jobs, nodes))
+    assert sum(len(text.split(",")) for some in started(live).values() for text in some) == 2
+    assert any("no gres_detail of jobs 1" in note for note in live.notes)
+
+
+def test_a_record_without_details_needs_a_node_that_states_its_use(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="gres_detail: must have an entry .*flags=DETAIL"):
+        read_live(write(tmp_path, [running(1, 2, "n1"), job(2, 2)], [node("n1", "gpu:a100:4")]))
+
+
+def test_a_node_that_states_less_use_than_its_jobs_hold_gets_nothing(tmp_path: Path) -> None:
+    nodes = [
+        node("n1", "gpu:a100:4", gres_used="gpu:a100:1(IDX:0)"),
+        node("n2", "gpu:a100:4", gres_used="gpu:a100:0(IDX:N/A)"),
+    ]
+    live = read_live(write(tmp_path, [running(1, 2, "n1"), job(2, 2)], nodes))
+    assert list(started(live).values()) == [["n2:[0, 1]"]]
+    assert any("n1 (a job there does not state its GPUs)" in note for note in live.notes)
+
+
+def test_a_task_without_details_counts_to_the_limit_of_its_array(tmp_path: Path) -> None:
+    nodes = [node("n1", "gpu:a100:4", gres_used="gpu:a100:1(IDX:0)")]
+    runs = running(90, 1, "n1", array_job_id=number(91), array_task_id=number(0))
+    waits = job(91, 1, array_job_id=number(91), array_task_string="1-3%1")
+    live = read_live(write(tmp_path, [runs, waits], nodes))
+    assert started(live) == {}
+    assert set(live.held.values()) == {"kept back by Slurm: JobArrayTaskLimit"}
+
+
+@pytest.mark.parametrize(
+    ("used", "starts"),
+    [
+        ("gpu:a100:2(IDX:0-1),gpu:h100:0(IDX:N/A)", {"2": ["n1:[2, 3]"]}),
+        ("gpu:a100:0(IDX:N/A),gpu:h100:2(IDX:2-3)", {"1": ["n1:[0, 1]"]}),
+        ("gpu:a100:0,gpu:h100:2", {"1": ["n1:[0, 1]"]}),
+        ("gpu:a100:1(IDX:0),gpu:h100:0(IDX:N/A)", {"2": ["n1:[2, 3]"]}),
+        ("gpu:a100:2(IDX:2-3),gpu:h100:0", {}),  # not in the order of the node's types
+        ("gpu:2", {}),  # of which type is not stated
+    ],
+)
+def test_a_node_of_two_types_is_decided_for_the_type_that_is_free(
+    tmp_path: Path, used: str, starts: dict[str, list[str]]
+) -> None:
+    nodes = [node("n1", "gpu:a100:2,gpu:h100:2", gres_used=used)]
+    wants = {1: "a100", 2: "h100"}
+    jobs = [job(n, 2, tres_req_str=f"gres/gpu:{kind}=2") for n, kind in wants.items()]
+    assert started(read_live(write(tmp_path, jobs, nodes))) == starts
