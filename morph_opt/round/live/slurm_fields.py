@@ -27,7 +27,7 @@ _TRES = re.compile(
 _SLICE = re.compile(r"[0-9][gc]\.[0-9]+gb", re.ASCII)
 """Slices of GPUs (MIG) are no GPUs."""
 
-_SHARES = re.compile(r"(?:shard|mps)(?::[^:(,]+)??:0*[1-9]", re.ASCII)
+_SHARES = re.compile(r"(?:^|,) *(?:shard|mps)(?::[^:(,]+)??:0*[1-9]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,7 +310,7 @@ def test_a_record_without_details_is_what_its_node_has_in_use(
     tmp_path: Path, detail: tuple[str, ...]
 ) -> None:
     nodes = [node("n1", "gpu:a100:4", gres_used="gpu:a100:2(IDX:0-1)")]
-    jobs = [running(1, 2, "n1", *detail), job(2, 2), job(3, 1)]
+    jobs = [running(1, 2, "n1", *detail), job(2, 2), job(3, 3)]
     live = read_live(write(tmp_path, jobs, nodes))
     assert sum(len(text.split(",")) for some in started(live).values() for text in some) == 2
     assert any("no gres_detail of jobs 1" in note for note in live.notes)
