@@ -317,7 +317,7 @@ def test_a_record_without_details_is_what_its_node_has_in_use(
 
 
 def test_a_record_without_details_needs_a_node_that_states_its_use(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="gres_detail: must have an entry .*flags=DETAIL"):
+    with pytest.raises(InputError, match=r"gres_detail: must have an entry .*flags=DETAIL"):
         read_live(write(tmp_path, [running(1, 2, "n1"), job(2, 2)], [node("n1", "gpu:a100:4")]))
 
 
