@@ -12,6 +12,7 @@ from morph_opt.audit.instants import Audit, Instant
 from morph_opt.documents import plain, write_atomically
 from morph_opt.documents.figures import drawing, rules
 from morph_opt.documents.style import BLUE, GREY, ORANGE, RED
+from morph_opt.domain.units import HOUR_S
 from morph_opt.table import Table
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ CANNOT_TELL = (
 
 
 def _hours(audit: Audit, name: str) -> float:
-    return float(sum(getattr(one, name) for one in audit.instants)) * audit.every_s / 3600.0
+    return float(sum(getattr(one, name) for one in audit.instants)) * audit.every_s / HOUR_S
 
 
 def as_json(audit: Audit, spec: str) -> str:
@@ -57,7 +58,7 @@ def as_json(audit: Audit, spec: str) -> str:
 
 def _none_waiting(audit: Audit) -> float:
     idle = sum(one.idle for one in audit.instants if not one.waiting)
-    return float(idle) * audit.every_s / 3600.0
+    return float(idle) * audit.every_s / HOUR_S
 
 
 def _by_partition(audit: Audit) -> dict[str, float]:
@@ -65,14 +66,14 @@ def _by_partition(audit: Audit) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for one in audit.instants:
         for name, gpus in (one.by_partition or {}).items():
-            found[name] += gpus * audit.every_s / 3600.0
+            found[name] += gpus * audit.every_s / HOUR_S
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def as_text(audit: Audit, spec: str) -> str:
     """The audit in words."""
     count = len(audit.instants)
-    capacity = audit.gpus * count * audit.every_s / 3600.0
+    capacity = audit.gpus * count * audit.every_s / HOUR_S
     used, idle = _hours(audit, "used"), _hours(audit, "idle")
     fill, bound, by_count = (_hours(audit, n) for n in ("fillable", "bound", "by_count"))
     idle_alone = _none_waiting(audit)
@@ -150,7 +151,7 @@ def draw(audit: Audit, spec: str, path: Path) -> None:
 
 
 def _bands(axes: Axes, audit: Audit) -> None:
-    hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
+    hours = [(one.time_s - audit.instants[0].time_s) / HOUR_S for one in audit.instants]
     fill = [one.fillable for one in audit.instants]
     lost = [one.by_count - one.fillable for one in audit.instants]
     used = [one.used for one in audit.instants]
@@ -163,7 +164,7 @@ def _bands(axes: Axes, audit: Audit) -> None:
 
 
 def _queue(axes: Axes, audit: Audit) -> None:
-    hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
+    hours = [(one.time_s - audit.instants[0].time_s) / HOUR_S for one in audit.instants]
     axes.step(hours, [one.waiting_gpus for one in audit.instants], where="post", color=BLUE)
     axes.set(xlabel="time from the first instant (h)", ylabel="GPUs waited for", ylim=(0, None))
     rules(axes)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from morph_opt.domain import Assignment, Job, JobState
 from morph_opt.domain.starting import StartPrices
+from morph_opt.domain.units import HOUR_S
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class LiveJob:
         if self.first_start_s is None:
             self.first_start_s = now_s
         else:
-            hour = [start for start in self.recent_starts_s if start > now_s - 3600.0]
+            hour = [start for start in self.recent_starts_s if start > now_s - HOUR_S]
             self.recent_starts_s = (*hour, now_s)
         return start_up_s
 

@@ -11,10 +11,10 @@ from morph_opt.commandline.parser import LineParser
 from morph_opt.commandline.running import run_command
 from morph_opt.commandline.types import Number, whole
 from morph_opt.domain import InputError, Range
+from morph_opt.domain.units import HOUR_S
 
 ROUNDS = 5
 """Rounds that are explained, spread evenly over the window."""
-HOUR_S = 3600.0
 
 
 def make_parser() -> LineParser:

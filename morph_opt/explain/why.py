@@ -18,6 +18,7 @@ from morph_opt.documents import Fields, read_toml
 from morph_opt.documents.options import read_given
 from morph_opt.domain import InputError
 from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.units import HOUR_S
 from morph_opt.events.log import (
     Cancelled,
     Completed,
@@ -27,7 +28,6 @@ from morph_opt.events.log import (
     Started,
     Submitted,
 )
-from morph_opt.explain.cli import HOUR_S, ROUNDS
 from morph_opt.explanation.report import UnexplainedError
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.replay.prepare import prepare
@@ -107,7 +107,7 @@ def why(
     from_s: float = 0.0,
     until_s: float = float("inf"),
     *,
-    rounds: int = ROUNDS,
+    rounds: int,
 ) -> list[str]:
     """Return sentences: the states of a job within a window, and why, at some rounds of it.
 

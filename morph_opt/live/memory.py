@@ -15,12 +15,12 @@ from typing import Any
 
 from morph_opt.documents import Fields, exists, read_json, write_atomically
 from morph_opt.domain import ExecutionPlan, InputError, Shape, Span
+from morph_opt.domain.units import HOUR_S
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.round.snapshot import parts_to_json
 
 SCHEMA = "morph-opt/live-jobs/1"
 FILE = "jobs.json"
-HOUR_S = 3600.0
 DAY_S = FORGET_S = 86_400.0
 """Jobs that are over are remembered so long, to see one that runs again."""
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from morph_opt.domain import Cluster
+from morph_opt.domain.units import HOUR_S
 from morph_opt.metrics.history import History, JobRecord, Scalar
 from morph_opt.metrics.schedule import covered_s, stretches_by_gpu
-
-HOUR_S = 3600.0
 
 
 class SloState(StrEnum):

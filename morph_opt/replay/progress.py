@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from morph_opt.commandline.progress import live_lines, stderr_progress
 from morph_opt.domain import InputError
+from morph_opt.domain.units import HOUR_S
 from morph_opt.events.log import RoundDecided
 from morph_opt.replay.run import Progress
 
@@ -78,7 +79,7 @@ class Meter:
     def line(self) -> str:
         """Return everything in one line."""
         left = "" if self.left_s is None else f", about {duration(self.left_s)} left"
-        simulated = 0.0 if self.last is None else self.last.time_s / 3600.0
+        simulated = 0.0 if self.last is None else self.last.time_s / HOUR_S
         return (
             f"{self.elapsed_s:.0f} s: {self.completed} of {self.jobs} jobs complete, "
             f"{', '.join(self.parts())}, simulated {simulated:.1f} h{left}"
@@ -100,7 +101,7 @@ class Meter:
             short = f", {last.guarantees_short} guarantees short" if last.guarantees_short else ""
             gap = "none proven" if last.gap is None else f"{100.0 * last.gap:.2g} %"
             rows += [
-                ("simulated", f"{last.time_s / 3600.0:.2f} h", f"round {last.index}"),
+                ("simulated", f"{last.time_s / HOUR_S:.2f} h", f"round {last.index}"),
                 ("GPUs in use", f"{last.gpus} of {self.gpus}", sparkline(self.used, 1.0)),
                 ("jobs queued", queued, sparkline(self.queued, most)),
                 ("last round", last.status, f"gap {gap}{short}"),
@@ -116,7 +117,7 @@ def duration(seconds: float) -> str:
     """
     if seconds < 120.0:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / HOUR_S:.1f} h"
 
 
 def sparkline(values: deque[float], most: float) -> str:

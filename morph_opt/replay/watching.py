@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt.domain import InputError, PlanFamily, RoundState
+from morph_opt.domain.units import HOUR_S
 from morph_opt.engine.engine import Engine
 from morph_opt.events.log import Event, RoundDecided
 from morph_opt.policies.base import Decision
@@ -214,4 +215,4 @@ def at_each(told: Iterable[tuple[float, str]]) -> Iterator[str]:
 
 def hours(time_s: float) -> str:
     """Format an instant in hours."""
-    return f"{time_s / 3600.0:.2f} h"
+    return f"{time_s / HOUR_S:.2f} h"

@@ -88,7 +88,7 @@ def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_pa
     )
     for row in run.jobs:
         assert (row.submission_s, row.start_s) == (0.0, 60.0)
-        *_, said = why(tmp_path / "r", row.job)
+        *_, said = why(tmp_path / "r", row.job, rounds=5)
         assert said.startswith("at ")
 
 
@@ -96,7 +96,7 @@ def test_workers_that_take_turns_are_explained_by_their_gpus(tmp_path: Path) -> 
     """Alone in the first round, with a GPU for each of 16 workers, wherever these are."""
     rules = ReplayConfig(restart_s=20.0, until_s=330.0)
     mo.Scenario("easyscale-twin", engine=rules).run(out=tmp_path / "r")
-    *_, said = why(tmp_path / "r", "job-00")
+    *_, said = why(tmp_path / "r", "job-00", rounds=5)
     assert "job-00: start 16 est16-d2-V100 on " in said
     assert "1+1" not in said
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_explained(
 def test_only_what_proves_something_is_explained(folder: Path, tmp_path: Path) -> None:
     mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
     with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
-        why(tmp_path / "r", "j0")
+        why(tmp_path / "r", "j0", rounds=5)
     with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
         mo.Scenario(TRACE, "1x4", policy="srtf").run().why("j0", 0.0)
     with pytest.raises(InputError, match=r"mo\.read_run"):

@@ -24,8 +24,7 @@ from morph_opt.decision.rules.model import (
     matches,
 )
 from morph_opt.domain import Allocation, Assignment, JobState, RoundState
-
-HOUR_S = 3600.0
+from morph_opt.domain.units import HOUR_S
 
 Sizes = Callable[[str], Iterable[int]]
 """Function from a job's name to the GPUs of the configurations in which it could start."""

@@ -39,8 +39,7 @@ from morph_opt.decision.rules.model import (
     matches,
 )
 from morph_opt.domain import RoundState
-
-HOUR_S = 3600.0
+from morph_opt.domain.units import HOUR_S
 
 
 class _Rows:
