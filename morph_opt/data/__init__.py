@@ -1,6 +1,15 @@
 """Public data sets: where they are looked for, and how they are fetched with checksums."""
 
 from morph_opt.data.datasets import DATASETS, Dataset, dataset
-from morph_opt.data.store import cache_folder, fetch, find, locate
+from morph_opt.data.store import cache_folder, fetch, find, is_published, locate
 
-__all__ = ["DATASETS", "Dataset", "cache_folder", "dataset", "fetch", "find", "locate"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "cache_folder",
+    "dataset",
+    "fetch",
+    "find",
+    "is_published",
+    "locate",
+]

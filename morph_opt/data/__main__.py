@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from morph_opt.commandline.parser import LineParser
 from morph_opt.commandline.running import as_process, run_command
 from morph_opt.data.datasets import DATASETS, Dataset, dataset
-from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
+from morph_opt.data.store import DATA_VARIABLE, fetch, find, is_published, locate
 
 
 def make_parser() -> LineParser:
@@ -57,7 +57,17 @@ def _list() -> None:
         print(f"  licence  {known.licence}")
         print(f"  source   https://github.com/{known.repository} at {known.commit}")
         print(f"  files    {len(known.files)}, by {known.verified_by}")
-        print(f"  here     {find(name) or 'no'}")
+        print(f"  here     {_here(known)}")
+
+
+def _here(known: Dataset) -> str:
+    """Return the folder of a data set, and how many of its files are the published ones."""
+    root = find(known.name)
+    if root is None:
+        return "no"
+    listed = [path for path in known.files if (root / path).is_file()]
+    same = sum(is_published(known.name, [root / path]) for path in listed)
+    return str(root) if same == len(listed) else f"{root} ({same} of {len(listed)} as published)"
 
 
 if __name__ == "__main__":

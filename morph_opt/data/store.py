@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,32 @@ def locate(name: str, needed: str | None = None) -> Path:
         f"the data set is not on this machine: set {DATA_VARIABLE} to a folder that contains "
         f"{name}/{tried}, or run: python -m morph_opt.data fetch {name}",
         field=f"data set {name}",
+    )
+
+
+def is_published(name: str, files: Iterable[Path]) -> bool:
+    """Return whether each file has the pinned checksum of a file of a data set.
+
+    What was taken out of a verified archive counts as published where it was fetched to.
+
+    Raises
+    ------
+    InputError
+        If there is no data set of that name.
+    """
+    chosen = dataset(name)
+    root = _fetched_root(chosen)
+    unpacked = {
+        root / path
+        for members in chosen.members.values()
+        if is_unpacked(root, members)
+        for path in members
+    }
+    return all(
+        file in unpacked
+        or sha256_of(file) in chosen.sha256.values()
+        or (bool(chosen.blobs) and blob_id(file) in chosen.blobs.values())
+        for file in files
     )
 
 

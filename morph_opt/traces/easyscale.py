@@ -161,7 +161,7 @@ def load(folder: Path | str) -> tuple[Trace, ElasticTable, str]:
     rows = read_elastic_rows(folder / TRACE)
     measured = read_overhead(folder / OVERHEAD)
     seconds = {_model(row): _seconds(row, measured, folder / OVERHEAD) for row in rows}
-    notice = f"easyscale: original trace of {len(rows)} jobs, times as published beside it"
+    notice = f"easyscale: your copy of the trace, {len(rows)} jobs, with the times next to it"
     return Trace.of("easyscale", [_job(row) for row in rows], notice), _table(seconds), notice
 
 
@@ -225,7 +225,7 @@ def _load(folder: str, *, seed: int) -> LoadedTrace:
     """Return the trace of a folder."""
     del seed  # an original is the same for every seed
     trace, truth, notice = load(folder)
-    return LoadedTrace(trace, truth, "original", notice)
+    return LoadedTrace(trace, truth, "file", notice)
 
 
 def _folder(path: str) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from morph_opt.data import is_published
 from morph_opt.domain import InputError, Trace
 from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
@@ -122,6 +124,26 @@ class TraceFormat:
     def specs(self) -> tuple[str, ...]:
         """The traces that are listed, as `morph_opt.traces.registry.load_trace` takes them."""
         return tuple(f"{self.name}/{one}" if one else self.name for one in self.arguments)
+
+
+def of_data_set(
+    name: str, spec: str, trace: Trace, truth: SpeedModel, files: Iterable[Path]
+) -> LoadedTrace:
+    """Return a trace of a data set: "original" only if its files are the published ones.
+
+    Parameters
+    ----------
+    name, spec
+        Data set and spec.
+    trace, truth
+        Jobs and speeds.
+    files
+        Files that both were read from.
+    """
+    if is_published(name, files):
+        return LoadedTrace(trace, truth, "original", trace.description)
+    notice = f"{spec}: your files in the layout of data set {name}, not the published ones"
+    return LoadedTrace(replace(trace, description=notice), truth, "file", notice)
 
 
 def require_listed(name: str, argument: str, listed: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from morph_opt.domain._validate import require_finite
 from morph_opt.domain.job import LATEST_S, LEAST_WEIGHT, MOST_ITERATIONS, MOST_WEIGHT
 from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, read_throughputs
-from morph_opt.traces.format import LoadedTrace, TraceFormat
+from morph_opt.traces.format import LoadedTrace, TraceFormat, of_data_set
 
 TABLE = "simulation_throughputs.json"
 """Throughput table, relative to the data set's root."""
@@ -39,6 +39,8 @@ FOLDERS = {
 
 _TEN = (0, 5, 6, 7, 8, 9)
 _SEVEN = (0, 4, 6, None, None, 5)
+_SHOCKWAVE = 12
+"""Columns of Shockwave's traces, which have two more than Gavel's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,9 @@ def read_rows(path: Path) -> list[GavelRow]:
 
 def _row(cells: list[str], file: str, line: int) -> GavelRow:
     if len(cells) not in (10, 7):
-        raise InputError(f"must have 10 or 7 tab-separated columns, got {len(cells)}")
+        rule = f"must have 10 or 7 tab-separated columns, got {len(cells)}"
+        more = " (12 are Shockwave's: keep Gavel's ten)" if len(cells) == _SHOCKWAVE else ""
+        raise InputError(rule + more)
     kind, steps, gang, weight, slo, arrival = _TEN if len(cells) == 10 else _SEVEN
     slo_value = -1.0 if slo is None else _number("SLO", cells[slo])
     if slo_value <= 0 and slo_value != -1.0:
@@ -240,7 +244,7 @@ def require_known(argument: str, known: Iterable[str]) -> None:
 
 
 def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
-    """A trace of the data set by short name, its speed model, and a line about it.
+    """Return a trace of the data set by short name, its speed model, and a line about it.
 
     Parameters
     ----------
@@ -252,18 +256,35 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     InputError
         If there is no such trace, or a file is wrong.
     """
+    file, table = _files(root, argument)
+    name = f"gavel/{argument}"
+    notice = f"{name}: original trace of the public Gavel artifact, speeds as measured there"
+    return (*read_pair(file, table, name, notice), notice)
+
+
+def read_pair(file: Path, table: Path, name: str, notice: str) -> tuple[Trace, GavelTable]:
+    """Return the jobs of a trace file with the speeds of a throughput table.
+
+    Raises
+    ------
+    InputError
+        If a file is wrong.
+    """
+    throughputs = read_throughputs(table)
+    trace = read_trace(file, name=name, throughputs=throughputs, description=notice)
+    also = [(row.job_type, row.gang) for row in read_rows(file)]
+    return trace, GavelTable(throughputs, also=also)
+
+
+def _files(root: Path, argument: str) -> tuple[Path, Path]:
+    """Return trace file and throughput table of a short name."""
     if (root / UPSTREAM / TABLE).is_file():
         root = root / UPSTREAM
     files = known_files(root)
     if not files:
         raise InputError("has no traces/*.trace", file=str(root), field="data set gavel")
     require_known(argument, files)
-    throughputs = read_throughputs(root / TABLE)
-    name = f"gavel/{argument}"
-    notice = f"{name}: original trace of the public Gavel artifact, speeds as measured there"
-    trace = read_trace(files[argument], name=name, throughputs=throughputs, description=notice)
-    also = [(row.job_type, row.gang) for row in read_rows(files[argument])]
-    return trace, GavelTable(throughputs, also=also), notice
+    return files[argument], root / TABLE
 
 
 def _load(argument: str, *, seed: int) -> LoadedTrace:
@@ -271,16 +292,35 @@ def _load(argument: str, *, seed: int) -> LoadedTrace:
     del seed  # an original is the same for every seed
     if find("gavel") is None:
         require_known(argument, published_names())
-    trace, truth, notice = load(locate("gavel"), argument)
-    return LoadedTrace(trace, truth, "original", notice)
+    root = locate("gavel")
+    trace, truth, _ = load(root, argument)
+    return of_data_set("gavel", f"gavel/{argument}", trace, truth, _files(root, argument))
 
 
+_SPEEDS = "the artifact's table, by GPU type, pairs included"
 FORMAT = TraceFormat(
-    "gavel",
-    ("max_min_fairness", "minimize_makespan"),
-    _load,
-    "the artifact's table, by GPU type, pairs included",
-    HOME,
-    "gavel",
+    "gavel", ("max_min_fairness", "minimize_makespan"), _load, _SPEEDS, HOME, "gavel"
 )
 """Trace format of the originals."""
+
+
+def _pair(text: str) -> tuple[str, ...]:
+    """Return the paths of ``FILE[,TABLE]``; a comma may be part of one path."""
+    return (text,) if Path(text).is_file() or "," not in text else tuple(text.rsplit(",", 1))
+
+
+def _load_own(text: str, *, seed: int) -> LoadedTrace:
+    """Return a user's own trace, with the data set's throughputs unless it has a table."""
+    del seed  # a file is the same for every seed
+    paths = [Path(path) for path in _pair(text)]
+    name = f"gavel:{','.join(path.name for path in paths)}"
+    if len(paths) < 2:
+        root = locate("gavel")
+        paths.append((root / UPSTREAM if (root / UPSTREAM / TABLE).is_file() else root) / TABLE)
+    notice = f"{name}: your file, speeds of {paths[1].name}"
+    trace, truth = read_pair(paths[0], paths[1], name, notice)
+    return LoadedTrace(trace, truth, "file", notice)
+
+
+OWN_FORMAT = TraceFormat("gavel", (), _load_own, _SPEEDS, HOME, paths=_pair)
+"""Trace format of a user's own files, ``gavel:FILE[,TABLE]``."""

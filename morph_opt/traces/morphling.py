@@ -23,7 +23,7 @@ from morph_opt.documents import Row, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Job, PlanFamily, Shape, Trace
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.traces.format import LoadedTrace, TraceFormat
+from morph_opt.traces.format import LoadedTrace, TraceFormat, of_data_set
 from morph_opt.traces.searches import SEARCH_COLUMNS, Trials, feedback_of
 
 GPU_TYPE = "A800-80GB"
@@ -202,11 +202,16 @@ def read_tables(root: Path) -> MeasuredTable:
     InputError
         If there is no table, or one is wrong (file, line, field and rule are named).
     """
+    return MeasuredTable([m for path in table_files(root) for m in read_table(path)])
+
+
+def table_files(root: Path) -> list[Path]:
+    """Return the measured tables of the artifact, of which there is at least one."""
     folder = root / "simulator" / "traces"
     paths = sorted(folder.glob("*/placements.csv"))
     if not paths:
         raise InputError("has no <model>/placements.csv", file=str(folder))
-    return MeasuredTable([m for path in paths for m in read_table(path)])
+    return paths
 
 
 def read_table(path: Path) -> list[Measurement]:
@@ -268,7 +273,7 @@ def _load(argument: str, *, seed: int) -> LoadedTrace:
     notice = f"{name}: original trace of the public Morphling artifact, speeds as measured there"
     path = root / "simulator" / "workloads" / WORKLOADS[argument]
     trace = read_workload(path, name=name, models=table.models(), description=notice)
-    return LoadedTrace(trace, table, "original", notice)
+    return of_data_set("morphling", name, trace, table, [path, *table_files(root)])
 
 
 FORMAT = TraceFormat(

@@ -80,7 +80,7 @@ FORMATS: dict[str, TraceFormat] = {
 }
 """Built-in formats by name, logs included; a CSV file without a name is one more."""
 
-PATH_FORMATS = {one.name: one for one in (easyscale.FORMAT,)}
+PATH_FORMATS = {one.name: one for one in (easyscale.FORMAT, gavel.OWN_FORMAT)}
 """Formats that take a path, ``NAME:PATH``; the readers of logs are in `LOG_FORMATS`."""
 
 

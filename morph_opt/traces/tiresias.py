@@ -23,7 +23,7 @@ from morph_opt.domain._validate import shown_number
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
 from morph_opt.perf.tables.gangs import Gang, GangTable
-from morph_opt.traces.format import SECONDS, LoadedTrace, TraceFormat
+from morph_opt.traces.format import SECONDS, LoadedTrace, TraceFormat, of_data_set
 
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
@@ -180,8 +180,10 @@ def _load(argument: str, *, seed: int) -> LoadedTrace:
     """Return a trace of the data set; an unknown name is refused before the data are looked for."""
     del seed  # an original is the same for every seed
     parse_name(argument)
-    trace, truth, notice = load(locate("tiresias"), argument)
-    return LoadedTrace(trace, truth, "original", notice)
+    root = locate("tiresias")
+    trace, truth, _ = load(root, argument)
+    file = files_root(root) / TRACES[parse_name(argument)[0]]
+    return of_data_set("tiresias", f"tiresias/{argument}", trace, truth, [file])
 
 
 FORMAT = TraceFormat("tiresias", ("60", "60x10"), _load, SECONDS, data_set="tiresias")

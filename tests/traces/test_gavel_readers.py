@@ -10,6 +10,7 @@ from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.perf.tables.gavel import GavelTable, read_throughputs
 from morph_opt.replay import cli
 from morph_opt.traces.gavel import load, read_rows, read_trace
+from morph_opt.traces.registry import absolute_spec, load_trace, trace_files
 from morph_opt.traces.twins.gavel import TYPES, gavel_twin, twin_throughputs
 
 TABLE = {
@@ -171,3 +172,24 @@ def test_the_twin_is_seeded_labelled_and_runs_on_its_own_table():
     assert gangs == [1, 2, 4, 8], "pairs of every gang size"
     with pytest.raises(InputError, match="seed"):
         gavel_twin(-1)
+
+
+def test_own_files_are_named_by_path(tmp_path, monkeypatch):
+    trace = write(tmp_path / "mine.trace", line() + "\n" + line(arrival="60") + "\n")
+    table = write(tmp_path / "table.json", TABLE)
+    loaded = load_trace(f"gavel:{trace},{table}")
+    assert loaded.kind == "file"
+    assert [job.submission_s for job in loaded.trace.jobs] == [0.0, 60.0]
+    assert trace_files(f"gavel:{trace},{table}") == (str(trace), str(table))
+    monkeypatch.chdir(tmp_path)
+    assert absolute_spec("gavel:mine.trace,table.json") == f"gavel:{trace},{table}"
+    monkeypatch.delenv("MORPH_OPT_DATA", raising=False)
+    monkeypatch.setenv("MORPH_OPT_CACHE", str(tmp_path / "none"))
+    with pytest.raises(InputError, match="the data set is not on this machine"):
+        load_trace("gavel:mine.trace")
+
+
+def test_a_trace_of_twelve_columns_is_shockwaves(tmp_path):
+    file = write(tmp_path / "s.trace", line() + "\tstatic\t1\n")
+    with pytest.raises(InputError, match=r"got 12 \(12 are Shockwave's: keep Gavel's ten\)"):
+        read_rows(file)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from morph_opt import extend
+from morph_opt.data import DATASETS
+from morph_opt.data.archive import sha256_of
 from morph_opt.domain import InputError
 from morph_opt.traces import registry
 from morph_opt.traces.registry import known_traces, load_trace
@@ -49,12 +52,19 @@ def test_twin_says_that_it_is_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["base", "bp", "mt", "naive"])
-def test_original_from_the_data_folder(
-    name: str, artifact: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("published", [False, True])
+def test_a_trace_of_the_data_folder_is_original_by_its_digest_alone(
+    name: str, published: bool, artifact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MORPH_OPT_DATA", str(artifact.parent))
+    if published:
+        sums = {str(at): sha256_of(at) for at in artifact.rglob("*") if at.is_file()}
+        monkeypatch.setitem(DATASETS, "morphling", replace(DATASETS["morphling"], sha256=sums))
     loaded = load_trace(f"morphling/{name}", seed=7)
-    assert (loaded.kind, loaded.trace.name) == ("original", f"morphling/{name}")
+    kind = "original" if published else "file"
+    assert (loaded.kind, loaded.trace.name) == (kind, f"morphling/{name}")
+    assert ("not the published ones" in loaded.notice) is not published
+    assert loaded.trace.description == loaded.notice
     assert list(loaded.truth.models()) == ["gpt2"]
     assert len(loaded.trace.jobs) == 2
 

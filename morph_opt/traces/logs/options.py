@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from morph_opt.data import dataset, locate
+from morph_opt.data import dataset, is_published, locate
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import typed
 from morph_opt.domain.options import asked
@@ -18,6 +18,7 @@ from morph_opt.traces.logs.jobs import load_log
 from morph_opt.traces.logs.reading.reader import Reader
 from morph_opt.traces.logs.reading.records import MissingColumns
 from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.logs.registry import LogSpec, windowed
 from morph_opt.traces.options import LOG_OPTIONS, LogOptions, ReadingOptions
 
@@ -117,4 +118,5 @@ def _load_published(
     published = dataset(name)
     terms = {"licence": published.licence, "citation": published.citation}
     loaded = load_spec(spec, title, seed=seed, options=options, terms=terms)
-    return replace(loaded, kind="original")
+    same = is_published(name, Scan(Path(spec.path), reader).reader.files())
+    return replace(loaded, kind="original" if same else "file")

@@ -30,7 +30,7 @@ def test_jobs_and_their_times(tmp_path: Path) -> None:
     assert speeds.worker_units(one.model, "V100") == 4000
     assert speeds.worker_units(two.model, "P100") == 3000
     assert speeds.worker_units(one.model, "P100") is None
-    assert loaded.kind == "original"
+    assert loaded.kind == "file"
 
 
 @pytest.mark.parametrize(("batch", "units"), [(4, 4000), (16, 8000)])
