@@ -50,6 +50,7 @@ def best_decision(
     ask: Ask,
     most_nodes: int,
     known: Selection | None = None,
+    late: Callable[[], bool] = bool,
 ) -> Found:
     """Return the best decision of a round, or the best one found, with a bound.
 
@@ -63,6 +64,9 @@ def best_decision(
         Largest number of partial choices to visit.
     known
         Known decision, or None.
+    late
+        Function that returns whether to stop, asked before each partial choice; by default it is
+        always False.
     """
     bound, most = tables.bound, tables.best - tables.rounding
     value = -np.inf if known is None else known.value(level)
@@ -76,7 +80,7 @@ def best_decision(
         # A whole choice takes one step per job, so none would be reached.
         return Found(known, value, bound, 0)
     # Other choices of the same value may have nodes.
-    return _Search(problem, level, tables, ask, known).over(most_nodes)
+    return _Search(problem, level, tables, ask, known).over(most_nodes, late)
 
 
 def keeps_rules(problem: RoundProblem, choice: Ints) -> bool:
@@ -149,8 +153,8 @@ class _Search:
         self._left = items.capacity
         self._at, self._worth = len(tables.after[0]) - 1, -items.promised
 
-    def over(self, most_nodes: int) -> Found:
-        """Search depth first over at most ``most_nodes`` partial choices.
+    def over(self, most_nodes: int, late: Callable[[], bool]) -> Found:
+        """Search depth first over at most ``most_nodes`` partial choices, until it is late.
 
         ``untried`` has the items to try of each job in the partial choice and of the next job, the
         best last. Invariant: a decision better than the best one completes an item in ``untried``,
@@ -167,7 +171,7 @@ class _Search:
         """
         seen, jobs = 0, len(self._start) - 1
         untried = [self._ranked()]
-        while untried and seen < most_nodes:
+        while untried and seen < most_nodes and not late():
             if not untried[-1]:
                 untried.pop()
                 if self._taken:

@@ -20,6 +20,7 @@ from formulations.prices.slots import surplus_at
 from formulations.round.rules import with_floor
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import SubRound, residual_round, with_candidates
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.params import LadderParams
 from morph_opt.decision.ranked import RoundSolver
@@ -120,14 +121,23 @@ class Climb:
         Whether the round was posed without configurations that no prices choose.
     again
         Whether a compact round is posed whole now, with a decision by prices at hand.
+    deadline, settle
+        End of the climb, and its end while there is no decision.
     """
 
     def __init__(
-        self, solver: Solver, params: LadderParams, limits: Limits, compact: bool, again: bool
+        self,
+        solver: Solver,
+        params: LadderParams,
+        limits: Limits,
+        compact: bool,
+        again: bool,
+        deadline: Deadline,
+        settle: Deadline,
     ) -> None:
         self._solver, self._params, self._limits = solver, params, limits
         self._compact, self._again = compact, again
-        self._began_s = time.perf_counter()
+        self._deadline, self._settle = deadline, settle
         self._times = StepTimes()
         # Rows and columns of the exact model solved last.
         self._size = (0, 0)
@@ -137,9 +147,9 @@ class Climb:
         self._thorough = False
         self._floors: list[tuple[Level, float]] = []
 
-    def _left_s(self) -> float:
-        """Return the seconds left."""
-        return self._limits.time_s - (time.perf_counter() - self._began_s)
+    def _until(self, at: _Level) -> Deadline:
+        """Return the deadline that holds now."""
+        return self._settle if at.state.selection is None else self._deadline
 
     def ranked(
         self, problem: RoundProblem, levels: tuple[Level, ...], best: Selection | None = None
@@ -217,9 +227,11 @@ class Climb:
     def _decided(self, at: _Level, tables: Tables) -> None:
         """Search for the best decision by tables; take it and its bound."""
         problem, level, state = at.problem, at.level, at.state
-        limits = self._part_limits(0.0)
+        limits, deadline = self._part_limits(0.0), self._until(at)
         known = state.selection
-        found = decided_by_tables(problem, level, tables, known, self._solver, limits, self._params)
+        found = decided_by_tables(
+            problem, level, tables, known, self._solver, limits, self._params, deadline
+        )
         state.selection, state.value = found.selection, found.value
         # That no choice of the options at hand has nodes proves nothing about shapes left out.
         bound = max(found.bound, tables.bound) if self._compact else found.bound
@@ -369,7 +381,7 @@ class Climb:
 
     def _done(self, at: _Level) -> bool:
         """Return whether the level ends: its gap is reached, or no time is left."""
-        return at.reached or self._left_s() <= 0.0
+        return at.reached or self._until(at).passed()
 
     def _residual(self, at: _Level, freed: tuple[Bools, Bools], offer: tuple[Floats, Ints]) -> bool:
         """Solve the exact round of some jobs on some nodes; return whether it had a decision.
@@ -395,7 +407,7 @@ class Climb:
         asked = max(at.gap * abs(state.value), missing)
         close = min(sub.gap_most, sub.gap_share * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close, branches_of(part.problem, self._params))
-        solved = self._solved(part, limits, thorough=self._thorough, tight=True)
+        solved = self._solved(at, part, limits, thorough=self._thorough, tight=True)
         if solved.selection is None:
             return False
         if state.better(problem, level, part.merged(state.selection, solved.selection)):
@@ -410,7 +422,8 @@ class Climb:
         problem, level, state = at.problem, at.level, at.state
         part = with_candidates(problem, level, kept)
         tight = problem.candidates.count >= self._params.small
-        solved = self._solved(part, self._part_limits(at.gap, nodes), thorough=True, tight=tight)
+        limits = self._part_limits(at.gap, nodes)
+        solved = self._solved(at, part, limits, thorough=True, tight=tight)
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
@@ -426,17 +439,24 @@ class Climb:
         state.bounded(max(proven + unsure(problem, size, sure), state.value), "solver")
 
     def _part_limits(self, gap: float, nodes: int | None = None) -> Limits:
-        """Return the limits that are left, with at most ``nodes`` if the solver counts them."""
-        limits = replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
+        """Return the limits with a gap and at most ``nodes`` nodes, if the solver counts them."""
+        limits = replace(self._limits, gap=gap)
         if nodes is None or not self._solver.capabilities.node_limit:
             return limits
         asked = nodes if limits.nodes is None else limits.nodes
         return replace(limits, nodes=min(nodes, asked))
 
-    def _solved(self, part: SubRound, limits: Limits, *, thorough: bool, tight: bool) -> Solved:
+    def _solved(
+        self, at: _Level, part: SubRound, limits: Limits, *, thorough: bool, tight: bool
+    ) -> Solved:
         """Solve a part of the round exactly; add its time and note its size."""
         rounds = RoundSolver(
-            self._solver, limits, thorough=thorough, tight=tight, params=self._params
+            self._solver,
+            limits,
+            thorough=thorough,
+            tight=tight,
+            params=self._params,
+            deadline=self._until(at),
         )
         solved = rounds.ranked(part.problem, (part.level,))
         self._times.build_ms += rounds.clock.build_ms

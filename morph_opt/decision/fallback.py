@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from formulations.arrays import Bools, Ints
@@ -15,6 +17,7 @@ from formulations.round.rules import broken_rule, with_promises
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.filling import filled
+from morph_opt.decision.pose import PosedRound
 
 
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
@@ -25,12 +28,15 @@ def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
     kept = keep_and_fill(problem, level)
     if problem.shared.count or problem.returns.options:
         return kept
+    from morph_opt.solvers.small_lp import SmallLp
+
     counted = with_promises(problem)
     relaxation = Relaxation(counted, level)
-    chosen = choose_prices(relaxation)
+    lp = SmallLp()
+    chosen = choose_prices(relaxation, lp=lp)
     if not np.isfinite(chosen.evaluation.bound):
         return kept
-    found = decided_by_prices(counted, Rounding(relaxation, chosen))
+    found = decided_by_prices(counted, Rounding(relaxation, chosen, lp))
     try:
         check(problem, found)
     except RuleError:
@@ -38,6 +44,18 @@ def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
     promises = guarantee(problem)
     worth = [(one.value(promises), one.value(level)) for one in (kept, found)]
     return found if worth[1] > worth[0] else kept
+
+
+def without_goals(posed: PosedRound) -> PosedRound:
+    """Return the round in which every decision is worth 0 and no job has a promise.
+
+    Its solution is any decision that keeps the rules, or a proof that there is none.
+    """
+    problem = posed.problem
+    jobs = replace(problem.jobs, guaranteed=np.zeros(problem.jobs.count, dtype=bool))
+    view = replace(posed.view, problem=replace(problem, jobs=jobs))
+    same = (Level("feasible", "", np.zeros(problem.options.count)),)
+    return replace(posed, view=view, goals=same, fallback=same, ranks=())
 
 
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:

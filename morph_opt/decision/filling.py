@@ -37,8 +37,14 @@ def completed(problem: RoundProblem, solved: Solved) -> Solved:
         return solved
     values = np.stack([level.value for level in solved.levels])
     gains: Bools = np.all(values >= 0.0, axis=0) & np.any(values > 0.0, axis=0)
-    after = filled(problem, last, with_stays(problem, last, before, gains), gains)
-    if (after.choice == before.choice).all():
+    stayed = with_stays(problem, last, before, gains)
+    return with_selection(solved, filled(problem, last, stayed, gains))
+
+
+def with_selection(solved: Solved, after: Selection) -> Solved:
+    """Return the answer with another decision; its bounds hold for all decisions."""
+    before = solved.selection
+    if before is None or (after.choice == before.choice).all():
         return solved
     tried = zip(solved.levels, solved.outcomes, strict=False)
     outcomes = tuple(_at(outcome, after.value(level)) for level, outcome in tried)
@@ -46,7 +52,7 @@ def completed(problem: RoundProblem, solved: Solved) -> Solved:
 
 
 def _at(outcome: Outcome, value: float) -> Outcome:
-    """Return an outcome with a higher value."""
+    """Return an outcome with another value."""
     if not outcome.usable:
         return outcome
     bound = max(outcome.bound, value)

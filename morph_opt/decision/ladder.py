@@ -50,6 +50,7 @@ from dataclasses import dataclass, replace
 from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.climb import Climb
+from morph_opt.decision.deadline import Clock, Deadline
 from morph_opt.decision.method import Solved
 from morph_opt.decision.params import DEFAULTS, LadderParams
 from morph_opt.decision.pose import PosedRound
@@ -68,10 +69,13 @@ class Ladder:
         Adapter for the exact parts.
     params
         Sizes and counts of the steps.
+    clock
+        Clock by which time limits hold.
     """
 
     solver: Solver
     params: LadderParams = DEFAULTS
+    clock: Clock = time.perf_counter
 
     @property
     def name(self) -> str:
@@ -82,10 +86,9 @@ class Ladder:
         """Solve a round, one with pairs exactly; see `morph_opt.decision.method.RoundMethod`."""
         if posed.problem.shared.count:
             return ExactMip(self.solver, params=self.params).solve(posed, limits)
-        began = time.perf_counter()
-        found = self._climbed(posed, limits, None)
-        left = limits.time_s - (time.perf_counter() - began)
-        wide = posed.view.compact and found.outcome.gap > limits.gap and left > 0.0
+        deadline = Deadline(limits.time_s, self.clock)
+        found = self._climbed(posed, limits, deadline, None)
+        wide = posed.view.compact and found.outcome.gap > limits.gap and not deadline.passed()
         shaped = found.outcome.gap > self.params.shaped_gap
         if not (wide and self.params.may_be_whole(posed.problem.candidates.count, shaped)):
             return found
@@ -94,24 +97,36 @@ class Ladder:
         known = None
         if found.selection is not None and not posed.problem.jobs.guaranteed.any():
             known = posed.view.numbered_in(whole.view, found.selection)
-        again = self._climbed(whole, replace(limits, time_s=left), known)
+        again = self._climbed(whole, limits, deadline, known)
         better = again.complete and again.outcome.gap < found.outcome.gap
         return replace(again, posed=whole) if better else found
 
-    def _climbed(self, posed: PosedRound, limits: Limits, known: Selection | None) -> Solved:
-        """Solve the round as it is posed, starting from decision ``known`` if there is one."""
+    def _climbed(
+        self, posed: PosedRound, limits: Limits, deadline: Deadline, known: Selection | None
+    ) -> Solved:
+        """Solve the round as it is posed, starting from decision ``known`` if there is one.
+
+        With promises there are two climbs: one with promises as rows, and one with the fallback
+        levels if the first has no decision. The first ends early without one, so that there is time
+        for the second.
+        """
         problem, compact = posed.problem, posed.view.compact
 
-        def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:
+        def climbed(
+            under: RoundProblem, levels: tuple[Level, ...], settle: Deadline = deadline
+        ) -> Solved:
             again = known is not None
-            climb = Climb(self.solver, self.params, limits, compact, again)
+            climb = Climb(self.solver, self.params, limits, compact, again, deadline, settle)
             return climb.ranked(under, levels, known)
 
         if not problem.jobs.guaranteed.any():
             return climbed(problem, posed.levels)
-        kept = climbed(with_promises(problem), posed.levels)
+        settle = deadline.after(self.params.promised_share)
+        kept = climbed(with_promises(problem), posed.levels, settle)
         if kept.selection is not None:
             return replace(kept, promised=True)
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
         ranked = climbed(problem, posed.fallback_levels)
-        return replace(ranked, promised=False if impossible else None)
+        if impossible:
+            return replace(ranked, promised=False)
+        return replace(ranked, promised=None, kept_bounds=tuple(o.bound for o in kept.outcomes))

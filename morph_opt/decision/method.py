@@ -64,6 +64,9 @@ class Solved:
     posed
         Round to whose options ``selection`` and ``levels`` refer, if it is not the one that was to
         be solved: a compact round that was posed whole.
+    kept_bounds
+        Bounds of the posed levels, in order, over decisions that keep all promises; as many as are
+        known if ``promised`` is None.
     """
 
     selection: Selection | None
@@ -77,6 +80,7 @@ class Solved:
     step: str = "exact"
     bound_by: str = "solver"
     posed: PosedRound | None = None
+    kept_bounds: tuple[float, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -286,6 +286,12 @@ class LadderParams(Params):
     rank_gap: float = 1e-6
     """Gap asked of goals before the last one."""
 
+    late_s: float = 0.1
+    """Seconds, at most, of a solve that starts when the time is over: it may find a decision."""
+
+    promised_share: float = 0.8
+    """Share of the time after which promises are no longer rows if no decision keeps them yet."""
+
     core: CoreParams = field(default_factory=CoreParams)
     """Knapsack tables."""
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 import numpy as np
 
 from formulations.arrays import Bools
+from formulations.round.rules import broken_rule
 from formulations.round.tables import RoundProblem, Selection
 from morph_opt.decision.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
@@ -74,6 +75,29 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
         held[job] = made[picked] = Assignment(name, plan, there, partner.get(job))
     granted = compress(held, (choice >= 0).tolist())
     return Allocation(tuple(filter(None, granted)))
+
+
+def with_own_gpus_kept(posed: PosedRound, selection: Selection) -> Selection:
+    """Return the decision in which a start on the very GPUs that a job holds is a stay.
+
+    `to_allocation` makes it one anyway; values are those of the stay only if the decision has it.
+    """
+    view, problem = posed.view, posed.problem
+    options, choice = problem.options, selection.choice
+    starts = (choice >= 0) & (choice < problem.candidates.count) & (options.stay >= 0)
+    choice = choice.copy()
+    for job in np.flatnonzero(starts).tolist():
+        running, stay = view.states[job].running, int(options.stay[job])
+        if running is not None and options.possible[stay] and _same(view, selection, job, running):
+            choice[job] = stay
+    nodes = tuple(
+        () if after != before else own
+        for after, before, own in zip(
+            choice.tolist(), selection.choice.tolist(), selection.nodes, strict=True
+        )
+    )
+    kept = Selection(choice, nodes)
+    return selection if broken_rule(problem, kept) is not None else kept
 
 
 _RUNNING, _PARTNER = attrgetter("running"), attrgetter("partner")

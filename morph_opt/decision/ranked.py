@@ -26,6 +26,7 @@ from formulations.round.decode import (
     without_jobs,
 )
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.params import DEFAULTS, LadderParams
 from morph_opt.decision.pose import PosedRound
@@ -122,6 +123,8 @@ class RoundSolver:
         Whether ``node_pattern`` has rows ``beside``, which pay where many jobs run.
     params
         Sizes of models and numbers of cuts.
+    deadline
+        End of the round's time; None: that of the limits, from now on.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
@@ -134,11 +137,13 @@ class RoundSolver:
         thorough: bool = True,
         tight: bool = False,
         params: LadderParams = DEFAULTS,
+        deadline: Deadline | None = None,
     ) -> None:
         self._tight = tight
         self._thorough = thorough
         self._solver = solver
         self._limits = limits
+        self._deadline = deadline or Deadline(limits.time_s)
         self._formulation = formulation
         self._params, self._most = params, params.cuts
         self.clock = StepTimes()
@@ -191,7 +196,9 @@ class RoundSolver:
         base = base or self.build(problem, levels[0])
         solved = self.ranked(problem, levels, with_guarantees(problem, base))
         if solved.outcomes[0].status is not Status.INFEASIBLE:
-            return replace(solved, promised=None if solved.selection is None else True)
+            if solved.selection is not None:
+                return replace(solved, promised=True)
+            return replace(solved, kept_bounds=tuple(one.bound for one in solved.outcomes))
         ranked = self.ranked(problem, fallback, base)
         return replace(ranked, promised=False)
 
@@ -212,9 +219,9 @@ class RoundSolver:
         return node_assignment.build(problem, level)
 
     def _time_s(self) -> float:
-        """Return the time left to the round; every solve gets a tenth of its limit at least."""
-        spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms + self.clock.place_ms)
-        return max(0.1 * self._limits.time_s, self._limits.time_s - spent)
+        """Return the seconds left to the round, or a few for a solve that starts late."""
+        least = min(self._params.late_s, self._limits.time_s)
+        return max(least, self._deadline.left_s())
 
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> _Placed:
         """Solve a level until its choice has nodes; cut off choices that have none."""
@@ -240,16 +247,19 @@ class RoundSolver:
                 outcome = _with_unproven(outcome, unproven, gap)
                 less, outcome = narrowed(problem, built, outcome, gap, self._params.tolerances)
                 known = _better(known, _Placed(selection, outcome, built), gap)
-                if less is None:
+                if less is None or self._deadline.passed():
                     return known
                 built = less
                 continue
             assert outcome.x is not None
+            if self._deadline.passed():
+                none = _Placed(None, _given_up(outcome, unproven, Stop.TIME_LIMIT), built)
+                return _better(known, none, gap)
             cut = cut_distinct(problem, built, outcome.x)
             if cut is None and serial >= self._most_cuts(built):
                 cut = self._with_named_nodes(problem, built) if self._thorough else None
                 if cut is None:
-                    none = _Placed(None, _given_up(outcome, unproven), built)
+                    none = _Placed(None, _given_up(outcome, unproven, Stop.NODE_LIMIT), built)
                     return _better(known, none, gap)
             if cut is None:
                 choice = built.layout.choice(problem, outcome.x)
@@ -279,7 +289,8 @@ class RoundSolver:
             size = -(-size // 2)
             jobs = jobs[part[jobs] != NONE]
             for first in range(0, jobs.size, size):
-                if proofs >= most.proofs or self._asked - columns >= most.proof_columns:
+                asked = self._asked - columns
+                if proofs >= most.proofs or asked >= most.proof_columns or self._deadline.passed():
                     return part
                 fewer = without_jobs(part, jobs[first : first + size])
                 if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
@@ -350,7 +361,7 @@ class RoundSolver:
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
         self._asked += built.model.columns
-        if built.model.columns > self._most.placed_columns:
+        if built.model.columns > self._most.placed_columns or self._deadline.passed():
             return None, False
         limits = replace(self._limits, gap=0.0, time_s=self._time_s())
         outcome = self._solver.solve(built.model, limits)
@@ -382,17 +393,19 @@ def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
     return replace(best, outcome=widened(replace(best.outcome, bound=bound), 0.0, gap))
 
 
-def _given_up(outcome: Outcome, unproven: float) -> Outcome:
+def _given_up(outcome: Outcome, unproven: float, stop: Stop) -> Outcome:
     """Return the outcome of a solve that ends because its choices have no nodes."""
     return replace(
         outcome,
         status=Status.NO_SOLUTION,
-        stop=Stop.NODE_LIMIT,
+        stop=stop,
         x=None,
         objective=float("nan"),
         bound=max(outcome.bound, unproven),
         gap=float("inf"),
-        message="choices could not be placed, time and again",
+        message="choices could not be placed, time and again"
+        if stop is Stop.NODE_LIMIT
+        else "no choice was placed in time",
     )
 
 

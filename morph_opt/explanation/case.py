@@ -17,6 +17,7 @@ from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.objectives import kept
 from formulations.round.tables import Level, RoundProblem, Selection
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
@@ -95,7 +96,12 @@ class Case:
         base = _forced(rounds.build(posed.problem, posed.goals[0]), forced)
         return rounds.guaranteed(posed.problem, posed.goals, posed.fallback, base)
 
-    def feasible(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> bool:
+    def feasible(
+        self,
+        posed: PosedRound,
+        forced: tuple[int, ...] = (),
+        deadline: Deadline | None = None,
+    ) -> bool:
         """Return whether a round has a decision that chooses one of ``forced``, or any if empty.
 
         Raises
@@ -105,7 +111,7 @@ class Case:
         """
         problem = posed.problem
         nothing = Level("feasible", "", np.zeros(problem.options.count))
-        rounds = self._rounds()
+        rounds = RoundSolver(_Budget(self._solver), self.limits, deadline=deadline)
         base = _forced(rounds.build(problem, nothing), forced)
         solved = rounds.ranked(problem, (nothing,), base)
         if solved.selection is not None:

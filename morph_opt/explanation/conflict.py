@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.rules.model import Rule
 from morph_opt.domain import InputError
 from morph_opt.explanation.case import Case
+from morph_opt.explanation.report import UnexplainedError
 
 T = TypeVar("T")
 
@@ -34,11 +36,14 @@ class Conflict(Generic[T]):
     items
         In their original order.
     smallest
-        Whether no smaller set is in conflict; False when the search was cut short.
+        Whether no smaller set is in conflict; False if the search was cut short.
+    irreducible
+        Whether no proper subset is in conflict; False if not every subset was settled.
     """
 
     items: tuple[T, ...]
     smallest: bool
+    irreducible: bool = True
 
 
 class RuleConflictError(InputError):
@@ -54,8 +59,9 @@ class RuleConflictError(InputError):
         self.conflict = conflict
         count = len(conflict.items)
         kind = "smallest" if conflict.smallest else "irreducible"
+        kind = f"{kind} set" if conflict.irreducible else "not all of them may be needed"
         them = "rule cannot be satisfied" if count == 1 else "rules contradict each other"
-        super().__init__(f"{count} {them} in this round ({kind} set)", file=file, field="rules")
+        super().__init__(f"{count} {them} in this round ({kind})", file=file, field="rules")
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -64,28 +70,44 @@ class RuleConflictError(InputError):
 
 
 def smallest_conflict(
-    items: Sequence[T], conflicts: Callable[[tuple[T, ...]], bool], most: int = MOST_SUBSETS
+    items: Sequence[T],
+    conflicts: Callable[[tuple[T, ...]], bool | None],
+    most: int = MOST_SUBSETS,
+    *,
+    proven: bool = False,
 ) -> Conflict[T] | None:
-    """Return a smallest subset that conflicts; None if all items together do not.
+    """Return a smallest subset in conflict; None if the items are not known to be in conflict.
+
+    Of several smallest sets the first in the order of the items is found. If ``conflicts`` does not
+    settle every question, the result is a set in conflict that may not be a smallest one.
 
     Parameters
     ----------
     items
-        Among several smallest sets the first in the order of the items is found.
+        Items, all of which may be in conflict together.
     conflicts
-        Monotone: true for every superset of a set for which it is true.
+        Return whether a set is in conflict, None if that is not known. Monotone: true for every
+        superset of a set for which it is true.
     most
         See `MOST_SUBSETS`.
+    proven
+        Whether all items are known to be in conflict.
     """
     chosen = range(len(items))
-
-    known: dict[frozenset[int], bool] = {}
+    known: dict[frozenset[int], bool] = {frozenset(chosen): True} if proven else {}
+    unsettled = False
 
     def test(indices: Sequence[int]) -> bool:
+        nonlocal unsettled
         key = frozenset(indices)
         if key not in known:
-            known[key] = conflicts(tuple(items[i] for i in sorted(key)))
+            answer = conflicts(tuple(items[i] for i in sorted(key)))
+            unsettled |= answer is None
+            known[key] = bool(answer)
         return known[key]
+
+    def found(indices: Sequence[int], smallest: bool, irreducible: bool = True) -> Conflict[T]:
+        return Conflict(tuple(items[i] for i in indices), smallest, irreducible)
 
     if not test(chosen):
         return None
@@ -94,19 +116,21 @@ def smallest_conflict(
         rest = [k for k in kept if k != i]
         if test(rest):
             kept = rest
+    if unsettled:
+        return found(kept, smallest=False, irreducible=False)
     consistent: list[frozenset[int]] = []
     looked = 0
     for size in range(len(kept)):
         for subset in combinations(chosen, size):
             looked += 1
-            if looked > most:
-                return Conflict(tuple(items[i] for i in kept), smallest=False)
+            if looked > most or unsettled:
+                return found(kept, smallest=False)
             if any(grown.issuperset(subset) for grown in consistent):
                 continue
             if test(subset):
-                return Conflict(tuple(items[i] for i in subset), smallest=True)
+                return found(subset, smallest=not unsettled)
             consistent.append(_grown(subset, chosen, test))
-    return Conflict(tuple(items[i] for i in kept), smallest=True)
+    return found(kept, smallest=not unsettled)
 
 
 def _grown(
@@ -121,7 +145,10 @@ def _grown(
 
 
 def rules_in_conflict(
-    posed: PosedRound, case: Case, forced: tuple[int, ...] = ()
+    posed: PosedRound,
+    case: Case,
+    forced: tuple[int, ...] = (),
+    deadline: Deadline | None = None,
 ) -> Conflict[Rule] | None:
     """Return a smallest set of rules that leaves a round without any decision, or None.
 
@@ -133,13 +160,28 @@ def rules_in_conflict(
         Solver of the question.
     forced
         Candidates of which one must be chosen; then the set is what forbids it.
+    deadline
+        End of the search for a round whose rules are proven to be in conflict. None: the rules may
+        not be in conflict, and every question is asked.
+
+    Raises
+    ------
+    UnexplainedError
+        Without a deadline, if the solver could not tell within its limits.
     """
 
-    def conflicts(kept: tuple[Rule, ...]) -> bool:
+    def conflicts(kept: tuple[Rule, ...]) -> bool | None:
+        if deadline is not None and deadline.passed():
+            return None
         other = posed.under(posed.rules.only(kept))
         wanted = other.counterparts(posed, forced)
         if forced and not wanted:
             return True
-        return not case.feasible(other, wanted)
+        try:
+            return not case.feasible(other, wanted, deadline)
+        except UnexplainedError:
+            if deadline is None:
+                raise
+            return None
 
-    return smallest_conflict(posed.rules.rules, conflicts)
+    return smallest_conflict(posed.rules.rules, conflicts, proven=deadline is not None)

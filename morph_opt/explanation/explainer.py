@@ -15,6 +15,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.round.tables import NONE, Level, Selection
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, PlanFamily, Shape
@@ -36,6 +37,8 @@ from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status
 
 _USUAL = Effort()
+LEAST_S = 0.5
+"""Seconds of a search for a smallest set of rules in conflict, if the time limit is shorter."""
 
 
 class Explainer:
@@ -55,10 +58,14 @@ class Explainer:
         self._refusals = Refusals()
 
     def conflict(self, posed: PosedRound) -> RuleConflictError | None:
-        """Return the rules that leave the round without any decision, or None."""
+        """Return the error for rules that are proven to leave the round without any decision.
+
+        It names a smallest set of them if that is found in time.
+        """
         if not posed.rules.rules:
             return None
-        found = rules_in_conflict(posed, self._case)
+        time_s = max(LEAST_S, self._case.limits.time_s)
+        found = rules_in_conflict(posed, self._case, deadline=Deadline(time_s))
         return None if found is None else RuleConflictError(found)
 
     def explain(self, evidence: Evidence, allocation: Allocation) -> RoundExplanation:

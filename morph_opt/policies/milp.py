@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
+from formulations.round.rules import broken_rule
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.at_best import at_best
-from morph_opt.decision.fallback import best_at_hand
-from morph_opt.decision.filling import completed
+from morph_opt.decision.fallback import best_at_hand, without_goals
+from morph_opt.decision.filling import completed, with_selection
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.objective import Objective
-from morph_opt.decision.placement import place
+from morph_opt.decision.placement import place, with_own_gpus_kept
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.recheck import require_kept
+from morph_opt.decision.unsettled import with_promises_settled
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.domain.errors import BrokenWordError, typed
 from morph_opt.domain.nearest import unknown
@@ -30,6 +33,9 @@ from morph_opt.solvers.outcome import Limits, Status, relative_gap
 from morph_opt.solvers.registry import make_solver
 from morph_opt.strict.check import BeliefChecks, PlacementCheck
 from morph_opt.strict.rules import AllocationError, StateFacts
+
+RESCUE_S = 1.0
+"""Seconds for a decision that keeps the rules, if neither method nor fallback found one."""
 
 CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the recomputed one."""
@@ -56,6 +62,17 @@ class InfeasibleRoundError(InputError):
             field="rules",
         )
         self.posed = posed
+
+
+class UndecidedRoundError(InputError):
+    """No decision that keeps the operator's rules was found within the time limit."""
+
+    def __init__(self, posed: PosedRound, limits: Limits) -> None:
+        super().__init__(
+            f"no decision that keeps the operator's rules was found within {limits.time_s:g} s in"
+            f" the round at {posed.state.time_s:g} s; with more time one may be",
+            field="--time-limit-s",
+        )
 
 
 class MilpPolicy(Policy):
@@ -128,10 +145,12 @@ class MilpPolicy(Policy):
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)
         solved = completed(posed.problem, solved)
-        outcome = solved.outcome_of(posed.worth_of(solved.levels))
+        if solved.selection is not None:
+            solved = with_selection(solved, with_own_gpus_kept(posed, solved.selection))
         selection = solved.selection
-        if selection is None or outcome is None:
-            selection = self._fallback(posed.problem, posed.levels[0])
+        if selection is None or solved.outcome_of(posed.worth_of(solved.levels)) is None:
+            selection = with_own_gpus_kept(posed, self._fallen_back(posed))
+        solved = with_promises_settled(posed, solved, selection, self._limits.gap)
         check(posed.problem, selection)
         laps.end("check")
         allocation = place(posed, selection)
@@ -147,6 +166,27 @@ class MilpPolicy(Policy):
         report = self._report(posed, solved, selection, value, laps)
         evidence = Evidence(posed, solved, selection)
         return Decision(allocation, report, evidence, steady=settled is not None)
+
+    def _fallen_back(self, posed: PosedRound) -> Selection:
+        """Return the fallback's decision, or one of the method for the rules alone.
+
+        Raises
+        ------
+        InfeasibleRoundError
+            If the rules leave no decision.
+        UndecidedRoundError
+            If that is not known either.
+        """
+        selection = self._fallback(posed.problem, posed.levels[0])
+        if broken_rule(posed.problem, selection) is None:
+            return selection
+        rules_alone = without_goals(posed)
+        solved = self._method.solve(rules_alone, replace(self._limits, time_s=RESCUE_S))
+        if solved.selection is not None and solved.posed is None:
+            return solved.selection
+        if solved.outcomes[0].status is Status.INFEASIBLE:
+            raise InfeasibleRoundError(posed)
+        raise UndecidedRoundError(posed, self._limits)
 
     def _require_possible(self, state: RoundState, allocation: Allocation) -> None:
         """Refuse a decision that is impossible by the rules alone, before tables are built."""
@@ -170,15 +210,20 @@ class MilpPolicy(Policy):
         """
         worth = posed.worth_of(solved.levels)
         outcome = solved.outcome_of(worth)
+        from morph_opt.solvers.small_lp import SmallLp
+
+        open_promises = solved.promised is None and bool(posed.problem.jobs.guaranteed.any())
         status = "fallback" if outcome is None else str(outcome.status)
         bound = float("inf") if outcome is None else outcome.bound
         bound_by = solved.bound_by
         if outcome is None or not (outcome.status is Status.OPTIMAL or bound_by != "solver"):
             promised = bool(solved.promised) and outcome is not None
-            proven = bound_by_prices(posed.problem, worth, promised, posed.view.compact).value
+            compact = posed.view.compact
+            proven = bound_by_prices(posed.problem, worth, promised, compact, SmallLp()).value
             if proven < bound:
                 bound, bound_by = proven, "prices"
-            if outcome is not None and relative_gap(value, bound) <= self._limits.gap:
+            close = relative_gap(value, bound) <= self._limits.gap and not open_promises
+            if outcome is not None and close:
                 status = str(Status.OPTIMAL)
         short, shortfall = shortfall_of(posed.problem, selection)
         dropped, restored = self._poser.objective.slo_changes()

@@ -11,8 +11,10 @@ import pytest
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Solved
+from morph_opt.decision.params import DEFAULTS
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.rules.model import Maintenance, NodeRule, OperatorRules
@@ -144,22 +146,26 @@ def test_a_round_posed_under_other_rules_has_the_same_goals() -> None:
 
 
 class Slow:
-    """HiGHS that says to have taken 4,000 s for every solve, and keeps how long it was given."""
+    """HiGHS on a clock by which every solve takes 4,000 s; it keeps how long each was given."""
 
     def __init__(self) -> None:
         self._highs = HighsSolver()
         self.name, self.capabilities = self._highs.name, self._highs.capabilities
         self.given_s: list[float] = []
+        self.now_s = 0.0
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
         self.given_s.append(limits.time_s)
-        return replace(self._highs.solve(model, limits, start), solve_s=4_000.0)
+        self.now_s += 4_000.0
+        return self._highs.solve(model, limits, start)
 
 
 def test_the_solves_of_a_round_share_its_time() -> None:
-    """Four levels within 10,000 s: all, 6,000, 2,000, and then the tenth that every solve gets."""
+    """Four levels within 10,000 s: all, 6,000, 2,000, and then what a late solve gets."""
     posed = poser().pose(state(cluster(4), queued("a", 4), queued("b", 2)))
     solver = Slow()
     levels = posed.levels[-1:] * 4
-    RoundSolver(solver, Limits(gap=0.0, time_s=10_000.0)).ranked(posed.problem, levels)
-    assert solver.given_s == pytest.approx([10_000, 6_000, 2_000, 1_000], abs=500)
+    deadline = Deadline(10_000.0, lambda: solver.now_s)
+    rounds = RoundSolver(solver, Limits(gap=0.0, time_s=10_000.0), deadline=deadline)
+    rounds.ranked(posed.problem, levels)
+    assert solver.given_s == [10_000.0, 6_000.0, 2_000.0, DEFAULTS.late_s]

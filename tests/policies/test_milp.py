@@ -248,11 +248,12 @@ def test_the_fallback_is_worth_no_less_than_keeping_and_filling(lie: str, guaran
     assert report.objective <= best.objective <= report.bound
 
 
-def test_fallback_does_not_claim_that_guarantees_are_possible() -> None:
-    """One promise of eight GPUs is kept; of two that exclude each other one is."""
+def test_a_fallback_settles_promises_only_by_keeping_them() -> None:
+    """One promise of eight GPUs is kept, which proves it; of two that exclude each other one is."""
     old = running("old", {0: [6, 7]}, 8, guaranteed=True)
     decision = policy(solver=FakeSolver("nothing")).decide(state(cluster(8), old, queued("new", 2)))
-    assert decision.report.guarantees_possible is None
+    assert decision.report.status == "fallback"
+    assert decision.report.guarantees_possible is True
     assert decision.report.guarantees_short == 0
     both = state(cluster(8), old, queued("new", 8, guaranteed=True))
     decision = policy(solver=FakeSolver("nothing")).decide(both)

@@ -25,6 +25,7 @@ from formulations.knapsack import (
 )
 from formulations.knapsack.search import Placed
 from formulations.round.tables import Level, RoundProblem, Selection
+from morph_opt.decision.deadline import Deadline
 from morph_opt.decision.params import DEFAULTS, CoreParams, LadderParams
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
@@ -135,6 +136,7 @@ def decided_by_tables(
     solver: Solver,
     limits: Limits,
     params: LadderParams = DEFAULTS,
+    deadline: Deadline | None = None,
 ) -> Found:
     """Return the best decision of a round that its tables lead to within the limits, and a bound.
 
@@ -146,8 +148,10 @@ def decided_by_tables(
         Solver of placements that packing does not find; its node limit is also the search's.
     params
         Partial choices and placements, at most.
+    deadline
+        End of the search and of placements; None: that of the limits, from now on.
     """
-    core = params.core
+    core, deadline = params.core, deadline or Deadline(limits.time_s)
     asked = 0
 
     def ask(choice: Ints) -> Placed:
@@ -155,9 +159,9 @@ def decided_by_tables(
         if asked >= core.placements:
             return None, False
         asked += 1
-        rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params)
+        rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params, deadline=deadline)
         return rounds.exact_placement(problem, choice)
 
     nodes = core.partial_choices if limits.nodes is None else limits.nodes
     most = min(nodes, core.partial_choices)
-    return best_decision(problem, level, tables, ask, most, known)
+    return best_decision(problem, level, tables, ask, most, known, deadline.passed)
