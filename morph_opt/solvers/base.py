@@ -6,6 +6,7 @@ import resource
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
@@ -16,7 +17,8 @@ from formulations.linear_model import LinearModel
 from morph_opt.domain import InputError
 from morph_opt.solvers.meaning import Meaning, stop_of
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
-from morph_opt.solvers.recheck import judge, violated
+from morph_opt.solvers.recheck import FEASIBILITY_TOLERANCE, judge, rounded, row_sizes, violated
+from morph_opt.solvers.units import Units, hidden_unit, is_wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +170,52 @@ class Adapter(ABC):
         if not model.columns:
             return _without_columns(model, limits, self.name)
         limits = self._honoured(limits)
+        outcome = self._solve(model, Units.of(model), limits, start)
+        if not outcome.usable:
+            return outcome
+        level = max(abs(outcome.objective - model.offset), abs(outcome.bound - model.offset))
+        unit = hidden_unit(model, level)
+        if unit is None:
+            return outcome
+        return self._unhidden(model, unit, limits, outcome)
+
+    def _unhidden(self, model: LinearModel, unit: float, limits: Limits, first: Outcome) -> Outcome:
+        """Solve once more in the unit of the costs that points have, and keep the better point.
+
+        Costs that no point can earn were so large that the library's tolerances hid the others.
+        """
+        left_s = max(0.0, limits.time_s - first.build_s - first.solve_s)
+        units = replace(Units.of(model), cost=unit)
+        again = self._solve(model, units, replace(limits, time_s=left_s), first.x)
+        times = Times(
+            first.build_s + again.build_s, first.solve_s + again.solve_s, first.cpu_s + again.cpu_s
+        )
+        better = again if again.usable and again.objective >= first.objective else first
+        return judge(
+            model,
+            better.x,
+            again.bound if again.usable else float("inf"),
+            again.stop,
+            limits.gap,
+            solver=first.solver,
+            nodes=first.nodes + again.nodes,
+            **asdict(times),
+            message=again.message,
+            row_duals=again.row_duals,
+            unit=unit,
+        )
+
+    def _solve(
+        self, model: LinearModel, units: Units, limits: Limits, start: Floats | None
+    ) -> Outcome:
+        """Solve the model in some units, and conclude in its own."""
+        scaled = units.scaled(model)
         clock = Clock()
         try:
             with warnings.catch_warnings():
                 # Deprecations between libraries (pulp, protobuf) are nothing that users could mend.
                 warnings.simplefilter("ignore")
-                answer = self._attempt(model, limits, start, clock)
+                answer = self._attempt(scaled, limits, start, clock)
         except InputError:
             raise
         except MemoryError:
@@ -181,9 +223,43 @@ class Adapter(ABC):
         except Exception as error:  # a library's error ends this solve, not the replay
             answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
         times = clock.times()
+        if not units.plain:
+            duals = answer.row_duals
+            answer = replace(
+                answer,
+                bound=float(answer.bound * units.cost),
+                row_duals=None if duals is None else duals * (units.cost / units.rows),
+            )
         if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
             return self._settle(model, limits, start, answer, times)
-        return conclude(model, limits, start, answer, times)
+        outcome = conclude(model, limits, start, answer, times, units.cost)
+        if outcome.status is Status.INFEASIBLE and is_wide(model):
+            return self._confirmed(model, limits, outcome)
+        return outcome
+
+    def _confirmed(self, model: LinearModel, limits: Limits, claim: Outcome) -> Outcome:
+        """Return a claim of infeasibility if the library repeats it for wider rows, else an error.
+
+        Only rows whose numbers differ widely raise doubts. The wider rows allow what a recheck
+        allows, and there is no objective.
+        """
+        wider = model.with_objective(np.zeros(model.columns))
+        slack = FEASIBILITY_TOLERANCE * np.maximum(
+            row_sizes(model, model.row_lower), row_sizes(model, model.row_upper)
+        )
+        wider = replace(wider, row_lower=model.row_lower - slack, row_upper=model.row_upper + slack)
+        clock = Clock()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = self._attempt(Units.of(wider).scaled(wider), limits, None, clock)
+        except Exception as error:  # as in a first attempt
+            answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
+        if answer.meaning in (Meaning.INFEASIBLE, Meaning.INFEASIBLE_OR_UNBOUNDED):
+            return claim
+        times = clock.times() + Times(claim.build_s, claim.solve_s, claim.cpu_s)
+        rule = "claims infeasible, which it did not confirm for rows that are wider by a tolerance"
+        return _contradiction(answer, times, rule)
 
     def _honoured(self, limits: Limits) -> Limits:
         """Return the limits that the library knows, so that no other one is blamed."""
@@ -245,13 +321,20 @@ def conclude(
     start: Floats | None,
     answer: Answer,
     times: Times,
+    unit: float = 1.0,
 ) -> Outcome:
-    """Return the outcome of an answer, after testing it."""
+    """Return the outcome of an answer, after testing it.
+
+    Parameters
+    ----------
+    unit
+        Unit of the objective: smaller differences than 1e-9 of it are none.
+    """
     if answer.meaning is Meaning.INFEASIBLE:
-        if start is not None and not violated(model, start):
-            return _contradiction(
-                answer, times, "claims infeasible, but the start that it was given is feasible"
-            )
+        for name, point in _easy_points(model, start):
+            if not violated(model, point):
+                rule = f"claims infeasible, but {name} is feasible"
+                return _contradiction(answer, times, rule)
         return _claim(Status.INFEASIBLE, answer, times)
     return judge(
         model,
@@ -264,7 +347,19 @@ def conclude(
         **asdict(times),
         message=answer.message,
         row_duals=answer.row_duals,
+        unit=unit,
     )
+
+
+def _easy_points(model: LinearModel, start: Floats | None) -> Iterator[tuple[str, Floats]]:
+    """Yield points that refute a claim of infeasibility if they are feasible."""
+    if start is not None:
+        yield "the start that it was given", start
+    lower = np.where(np.isfinite(model.column_lower), model.column_lower, -np.inf)
+    upper = np.where(np.isfinite(model.column_upper), model.column_upper, np.inf)
+    yield "the point of smallest values", rounded(model, np.clip(0.0, lower, upper))
+    yield "the point of lower bounds", rounded(model, np.where(np.isfinite(lower), lower, 0.0))
+    yield "the point of upper bounds", rounded(model, np.where(np.isfinite(upper), upper, 0.0))
 
 
 def box_bound(model: LinearModel) -> float:

@@ -13,6 +13,7 @@ from morph_opt.domain._validate import require_int
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.recheck import sound
 
 _STATUS = highspy.HighsModelStatus
 CODES: dict[highspy.HighsModelStatus, Meaning] = {
@@ -108,6 +109,9 @@ class HighsParams:
 
 HIGHS = HighsParams()
 
+FINE = 1e-9
+"""Feasibility tolerance of a second run, if rounding integers breaks the first one's point."""
+
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     """Return options for a round's model where HiGHS's defaults are not the best.
@@ -117,7 +121,7 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     again at the root. ``reports/rounds/options.md`` has the measurements.
     """
     if not model.integer.any():
-        # Entries below it are dropped without a word; by default those below 1e-9.
+        # Entries below it are dropped without a message; by default those below 1e-9.
         return (("small_matrix_value", 1e-12),)
     return (
         ("presolve", "off" if model.columns < HIGHS.presolve_columns else "choose"),
@@ -179,6 +183,14 @@ class HighsSolver(Adapter):
             highs = self._loaded(model, limits, start)
             assert highs is not None
             highs.run()
+        answer = answer_of(highs, model)
+        if answer.x is None or not model.integer.any() or sound(model, answer.x):
+            return answer
+        # An integer column of 1e-7 counts as 0, and opens a row with an entry of 1e7.
+        for option in ("mip_feasibility_tolerance", "primal_feasibility_tolerance"):
+            highs.setOptionValue(option, FINE)
+        highs.clearSolver()
+        highs.run()
         return answer_of(highs, model)
 
     def _loaded(

@@ -9,9 +9,10 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.outcome import Outcome, Status, Stop, relative_gap
+from morph_opt.solvers.units import Units
 
 FEASIBILITY_TOLERANCE = 1e-6
-"""Largest violation of a row, times the larger of 1 and the size of the row's violated side."""
+"""Largest violation of a row, relative to `row_sizes`; the usual tolerance of libraries."""
 
 BOUND_TOLERANCE = 1e-6
 """Largest relative distance of a valid bound below a rechecked incumbent, by rounding."""
@@ -36,8 +37,8 @@ def violated(model: LinearModel, x: Floats) -> str:
     worst_column = float(columns.max(initial=0.0))
     activity = model.activity(x)
     rows = np.maximum(
-        (model.row_lower - activity) / _size(model.row_lower),
-        (activity - model.row_upper) / _size(model.row_upper),
+        (model.row_lower - activity) / row_sizes(model, model.row_lower),
+        (activity - model.row_upper) / row_sizes(model, model.row_upper),
     )
     worst_row = float(rows.max(initial=0.0))
     if max(worst_row, worst_column) <= FEASIBILITY_TOLERANCE:
@@ -47,8 +48,13 @@ def violated(model: LinearModel, x: Floats) -> str:
     return model.column_name(int(columns.argmax()))
 
 
-def _size(sides: Floats) -> Floats:
-    return np.maximum(1.0, np.abs(np.where(np.isfinite(sides), sides, 1.0)))
+def row_sizes(model: LinearModel, sides: Floats) -> Floats:
+    """Return the size of each row, to which its tolerance is relative, shape (rows,).
+
+    It is that of the side and at least 1, or the row's unit if all its entries are tiny.
+    """
+    units = np.minimum(1.0, Units.of(model).rows)
+    return np.maximum(units, np.abs(np.where(np.isfinite(sides), sides, 0.0)))
 
 
 def judge(
@@ -65,6 +71,7 @@ def judge(
     cpu_s: float = 0.0,
     message: str = "",
     row_duals: Floats | None = None,
+    unit: float = 1.0,
 ) -> Outcome:
     """Return the outcome of a solve that claims neither infeasible nor unbounded.
 
@@ -79,6 +86,8 @@ def judge(
         Why the library stopped.
     gap
         Relative gap that was asked for.
+    unit
+        Unit of the objective, at most 1: smaller differences than 1e-9 of it are none.
     """
     began = time.perf_counter()
     point, culprit = _sound(model, x)
@@ -89,11 +98,11 @@ def judge(
         stop = Stop.FAILED if failed else stop
         message = f"incumbent violates {culprit}; {message}" if culprit else message
     else:
-        if bound < value - BOUND_TOLERANCE * max(1.0, abs(value)):
+        if bound < value - BOUND_TOLERANCE * max(unit, abs(value)):
             message = f"the library's bound {bound:g} is below its own incumbent; {message}"
             bound = float("inf")
         bound = max(bound, value)
-        met = relative_gap(value, bound, 1.0) <= gap + 1e-9
+        met = relative_gap(value, bound, unit) <= gap + 1e-9
         status = Status.OPTIMAL if met else Status.FEASIBLE
     return Outcome(
         status=status,
@@ -102,7 +111,7 @@ def judge(
         x=point,
         objective=value,
         bound=bound,
-        gap=relative_gap(value, bound, 1.0),
+        gap=relative_gap(value, bound, unit),
         nodes=nodes,
         build_s=build_s,
         solve_s=solve_s,
@@ -111,6 +120,11 @@ def judge(
         message=message,
         row_duals=None if point is None else row_duals,
     )
+
+
+def sound(model: LinearModel, x: Floats) -> bool:
+    """Return whether a library's incumbent holds all rows once its integers are rounded."""
+    return _sound(model, x)[0] is not None
 
 
 def _sound(model: LinearModel, x: Floats | None) -> tuple[Floats | None, str]:

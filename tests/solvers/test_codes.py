@@ -96,7 +96,9 @@ def test_every_meaning_becomes_an_outcome(meaning: Meaning, point: bool) -> None
     outcome = Says(meaning, point).solve(model, Limits())
     # Never optimal: the point's value is 0 and the bound 7, whatever the library says.
     if meaning in (Meaning.INFEASIBLE, Meaning.INFEASIBLE_OR_UNBOUNDED):
-        assert outcome.status is Status.INFEASIBLE
+        assert outcome.status is Status.ERROR  # the zero point refutes it
+        closed = models.single(0, 3, (1, 1), (1, 4), (2, 1))
+        assert Says(meaning, point).solve(closed, Limits()).status is Status.INFEASIBLE
     elif meaning is Meaning.UNBOUNDED:
         assert outcome.status is Status.ERROR
     elif point:

@@ -23,12 +23,13 @@ def test_a_point_that_violates_a_row_is_an_error_that_names_it() -> None:
 
 
 def test_infeasible_is_refuted_by_a_feasible_start() -> None:
-    assert faulty.Pessimist().solve(SMALL, Limits()).status is Status.INFEASIBLE
-    refuted = faulty.Pessimist().solve(SMALL, Limits(), np.zeros(2))
+    model = models.single(0, 3, (1, 1), (1, 4), (2, 1))
+    assert faulty.Pessimist().solve(model, Limits()).status is Status.INFEASIBLE
+    refuted = faulty.Pessimist().solve(model, Limits(), np.ones(2))
     assert refuted.status is Status.ERROR
     assert "start" in refuted.message
     # A start that is itself infeasible refutes nothing.
-    assert faulty.Pessimist().solve(SMALL, Limits(), np.full(2, 3.0)).status is Status.INFEASIBLE
+    assert faulty.Pessimist().solve(model, Limits(), np.full(2, 3.0)).status is Status.INFEASIBLE
 
 
 def test_unbounded_is_refuted_by_the_column_bounds() -> None:

@@ -1,0 +1,122 @@
+"""Units of a model: powers of two that bring costs and rows to the size that libraries expect.
+
+Libraries have absolute tolerances: a gap of 1e-6, reduced costs of 1e-7, and entries below 1e-9 are
+dropped. With costs of 1e-9 any point is "optimal" to them. Costs and rows that are too small or too
+large are therefore divided by a power of two, which changes no digit. Models of rounds have a
+largest cost of 1 and rows of nodes and GPUs: they are handed over as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.arrays import Floats
+from formulations.linear_model import LinearModel
+
+SMALLEST_COST = 0.5
+"""Largest cost of a model below which its costs are scaled up."""
+SMALLEST_ENTRY = 2.0**-10
+"""Largest entry of a row below which the row is scaled up."""
+LARGEST_ENTRY = 2.0**40
+"""Largest entry of a row above which the row is scaled down."""
+WIDEST_ROW = 1e6
+"""Ratio of the entries of a row, or of a side to them, from which a proof is confirmed."""
+HIDDEN = 1e-4
+"""Value of a point, relative to the largest cost, below which that cost hides the others."""
+FARTHEST = 2.0**30
+"""Largest ratio of the largest cost to the unit in which hidden ones are solved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Units of costs and rows.
+
+    Parameters
+    ----------
+    cost
+        Unit of the objective: 1, or a power of two close to the largest cost.
+    rows
+        Unit of each row, shape (rows,): 1, or a power of two close to the row's largest entry.
+    """
+
+    cost: float
+    rows: Floats
+
+    @classmethod
+    def of(cls, model: LinearModel) -> Units:
+        """Return the units of a model."""
+        scale = model.scale
+        cost = 1.0 if scale >= SMALLEST_COST else float(_power(scale))
+        largest = largest_entries(model)
+        odd = (largest < SMALLEST_ENTRY) | (largest > LARGEST_ENTRY)
+        return cls(cost, np.where(odd & (largest > 0.0), _power(largest), 1.0))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all units are 1."""
+        return self.cost == 1.0 and bool((self.rows == 1.0).all())
+
+    def scaled(self, model: LinearModel) -> LinearModel:
+        """Return the model in these units."""
+        if self.plain:
+            return model
+        of_entry = np.repeat(self.rows, np.diff(model.start))
+        used = (model.column_upper > 0.0) | (model.column_lower < 0.0)
+        return replace(
+            model,
+            cost=np.where(used, model.cost, 0.0) / self.cost if self.cost != 1.0 else model.cost,
+            offset=model.offset / self.cost,
+            value=model.value / of_entry,
+            row_lower=model.row_lower / self.rows,
+            row_upper=model.row_upper / self.rows,
+        )
+
+
+def largest_entries(model: LinearModel) -> Floats:
+    """Return the largest absolute entry of each row, shape (rows,); 0 for empty rows."""
+    filled = np.flatnonzero(np.diff(model.start))
+    largest = np.zeros(model.rows)
+    if filled.size:
+        largest[filled] = np.maximum.reduceat(np.abs(model.value), model.start[filled])
+    return largest
+
+
+def is_wide(model: LinearModel) -> bool:
+    """Return whether entries or sides of some row differ so much that a proof may be wrong."""
+    largest = largest_entries(model)
+    least = np.full(model.rows, np.inf)
+    filled = np.flatnonzero(np.diff(model.start))
+    if filled.size:
+        sizes = np.where(model.value == 0.0, np.inf, np.abs(model.value))
+        least[filled] = np.minimum.reduceat(sizes, model.start[filled])
+    sides = np.maximum(
+        *(np.abs(np.where(np.isfinite(s), s, 0.0)) for s in (model.row_lower, model.row_upper))
+    )
+    return bool((np.maximum(largest, sides) >= WIDEST_ROW * least).any())
+
+
+def hidden_unit(model: LinearModel, level: float) -> float | None:
+    """Return a smaller unit of costs for points of this value; None if none is needed.
+
+    A cost of 1 that no point can earn hides costs of 1e-9 that it can.
+
+    Parameters
+    ----------
+    level
+        Largest absolute value of point and bound, without the model's offset.
+    """
+    sizes = np.abs(model.cost[model.cost != 0.0])
+    if not sizes.size or level >= HIDDEN * model.scale:
+        return None
+    least = float(sizes.min())
+    if least >= HIDDEN * model.scale:
+        return None
+    return float(_power(max(level, least, model.scale / FARTHEST)))
+
+
+def _power(size: Floats | float) -> Floats:
+    """Return the largest power of two that is at most the size."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp2(np.floor(np.log2(size))), dtype=np.float64)
