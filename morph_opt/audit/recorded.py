@@ -280,7 +280,7 @@ def _job(row: LogRow, name: str, first_s: float, *, running: bool) -> RecordedJo
         intervals = (Held(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
         name,
-        row.pool or row.kind or row.tenant,
+        row.pool or row.tenant,
         row.submit_s,
         end_s,
         int(row.gpus),

@@ -69,6 +69,11 @@ def read_frame(log: Chosen, *, as_published: bool = False) -> LogFrame:
         used = "the recorded ones" if as_published else "end minus start"
         notes.append(f"{name}: recorded durations differ from end minus start: {used} used.")
     notes += [f"{name}: {text}." for text in scan.report.assumed]
+    notes += [
+        f"{name}: warning: {sentence}."
+        for severity, code, sentence in scan.report.sentences()
+        if severity == "warning" and code != "duration-mismatch"
+    ]
     return LogFrame(name, _frame(rows, as_published), tuple(notes))
 
 

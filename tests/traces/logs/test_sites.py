@@ -15,7 +15,7 @@ from morph_opt.traces.logs.reading.quantities import elapsed_s, number_of
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import LogRow, Reading
 from morph_opt.traces.registry import load_trace
-from tests.traces.logs.samples import SACCT, put, read, read_sacct, sacct
+from tests.traces.logs.samples import SACCT, put, read, read_sacct, sacct, workload
 
 
 def table(
@@ -336,3 +336,41 @@ def test_a_log_without_a_job_is_a_warning(
     path = put(tmp_path, "table", "job,submit,gpus,duration\na,0,0,600\nb,0,0,600\n", "jobs.csv")
     assert main(["lint", str(path)]) == 1
     assert "no row is a job: dropped are no-gpu 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "outcome"),
+    [
+        ("Succeeded", "", "completed"), ("JobFinished", "Job finished successfully", "completed"),
+        ("JobFinished", "Job has reached the specified backoff limit", "failed"),
+        ("OwnerNotFound", "", "cancelled"), ("Vanished", "", "unknown"),
+    ],
+)  # fmt: skip
+def test_outcomes_of_kueue_by_release(
+    tmp_path: Path, reason: str, message: str, outcome: str
+) -> None:
+    entry = workload("w", reason=reason).replace(
+        f'"reason": "{reason}"', f'"reason": "{reason}", "message": "{message}"'
+    )
+    text = f'{{"apiVersion": "v1", "kind": "List", "items": [{entry}]}}'
+    jobs, report = read(tmp_path, "kueue", text, name="w.json")
+    assert [job.outcome for job in jobs] == [outcome]
+    assert ("unknown-outcome" in report.findings) == (outcome == "unknown")
+
+
+def test_a_description_repeats_the_warnings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(tmp_path, "table", "job,submit,gpus,duration\na,0,1,24:00\n", "jobs.csv")
+    assert main(["describe", str(path)]) == 0
+    assert "warning: 1 durations have two parts" in capsys.readouterr().out
+
+
+def test_columns_of_pbs(tmp_path: Path) -> None:
+    head = (
+        "Job Id,qtime,start,end,Resource_List.ngpus,Resource_List.walltime,resources_used.walltime"
+    )
+    line = "1.srv,1714550400,1714550410,1714554010,4,24:00:00,01:00:00"
+    jobs, report = table(tmp_path, head, line)
+    assert [(job.gpus, job.run_s, job.recorded_s) for job in jobs] == [(4, 3600.0, 3600.0)]
+    assert report.worst is None

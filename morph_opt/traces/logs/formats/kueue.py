@@ -9,7 +9,17 @@ from morph_opt.traces.logs.formats.kube import Demand, KubeReader
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
-_OUTCOMES: dict[str, Outcome] = {"Succeeded": "completed", "Failed": "failed"}
+_OUTCOMES: dict[str, Outcome] = {
+    "Succeeded": "completed",
+    "Failed": "failed",
+    "AdmissionChecksRejected": "cancelled",
+    "OwnerNotFound": "cancelled",
+    "OutOfSync": "cancelled",
+}
+_OLDER = frozenset(("JobFinished", "PodsFinished", "GroupSucceeded"))
+"""Reasons of older releases for any end, which the message tells apart."""
+_GOOD = ("success", "succeed", "complete")
+_BAD = ("fail", "error", "backoff", "deadline", "exceeded")
 _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
 """The second spelling is that of v1beta1."""
 
@@ -44,6 +54,7 @@ class KueueReader(KubeReader):
             self.reasons.append("still-running")
         last_s = 0.0 if start_s is None or end_s is None else end_s - start_s
         reason = "" if finished is None else finished.text("reason", "")
+        outcome = "unknown" if finished is None else self._ended(finished, reason)
         if any(one.whole("count", 0) for one in status.objects("reclaimablePods", None, [])):
             self.find("pods-reclaimed-early")
         if past_s:
@@ -58,7 +69,7 @@ class KueueReader(KubeReader):
             gpus=used.gpus,
             gpu_type=types[0] if types else None,
             status=reason,
-            outcome=_OUTCOMES.get(reason, "unknown"),
+            outcome=outcome,
             tenant=_text(spec, "queueName"),
             user=metadata.text("namespace", ""),
             kind=_text(spec, "priorityClassName") or None,
@@ -66,6 +77,19 @@ class KueueReader(KubeReader):
         )
         self.compare(found)
         return found
+
+    def _ended(self, finished: Fields, reason: str) -> Outcome:
+        """Return the outcome by the reason of the end, of older releases by its message."""
+        if reason in _OUTCOMES:
+            return _OUTCOMES[reason]
+        message = finished.text("message", "").lower() if reason in _OLDER else ""
+        if any(word in message for word in _BAD):
+            return "failed"
+        if any(word in message for word in _GOOD):
+            return "completed"
+        if reason:
+            self.find("unknown-outcome", states=reason)
+        return "unknown"
 
     def _admitted(self, status: Fields, asked: Demand) -> tuple[Demand, list[str]]:
         """What was admitted, which may be less than asked for, and of which flavors."""

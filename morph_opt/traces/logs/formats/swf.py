@@ -84,7 +84,7 @@ class SwfReader(TableReader):
         start_s = None if wait_s is None else submit_s + wait_s
         end_s = None if start_s is None or run_s is None else start_s + run_s
         procs = held or asked
-        queue, user = (row.text(name) for name in ("queue", "user"))
+        queue, user, partition = (row.text(name) for name in ("queue", "user", "partition"))
         found = LogRow(
             row.text("job"),
             row.line,
@@ -99,6 +99,7 @@ class SwfReader(TableReader):
             tenant="" if queue == "-1" else queue,
             user="" if user == "-1" else user,
             limit_s=limit_s,
+            pool="" if partition == "-1" else partition,
         )
         self.compare(found)
         return found

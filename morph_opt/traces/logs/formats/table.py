@@ -47,7 +47,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "job": ("jobid job id jobname name", "idjob jobnumber jobidraw"),
     "submit": (
         "submit submittime submission submissiontime submitted submittedat submittimestamp "
-        "arrival arrivaltime arrived arrivedat queuedat timesubmit qsubtime submitdate",
+        "arrival arrivaltime arrived arrivedat queuedat timesubmit qsubtime qtime submitdate",
         "created createdat creationtime creationtimestamp timestamp time date",
     ),
     "start": ("start starttime started startedat begin begintime timestart", ""),
@@ -56,13 +56,15 @@ USUAL: dict[str, tuple[str, ...]] = {
         "completedat stop completiontime",
     ),
     "duration": (
-        "duration runtime elapsed elapsedtime servicetime executiontime jobduration run",
+        "duration runtime elapsed elapsedtime servicetime executiontime jobduration run "
+        "resourcesusedwalltime resourceswalltime ruwallclock",
         "walltime wallclock",
     ),
     "wait": ("wait waittime waiting waitingtime queuetime queueingtime queuingtime", ""),
     "gpus": (
         "gpus gpu ngpus ngpu numgpus numgpu gpunum gpucount numberofgpus requestedgpus "
-        "gpusrequested reqgpus gpurequest allocgpus allocatedgpus gpusallocated",
+        "gpusrequested reqgpus gpurequest allocgpus allocatedgpus gpusallocated "
+        "resourcelistngpus",
         "cards accelerators numaccelerators",
         "gresused",
     ),

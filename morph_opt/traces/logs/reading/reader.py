@@ -279,8 +279,8 @@ def _raised(error: InputError) -> None:
 
 
 _NO_VALUES = (
-    "none null nan nat nil na n/a #n/a n/d unknown undefined unset - -- --- ? \\n (null) (none) "
-    "<none> <null> <unset> <unknown> []"
+    "none null nan nat nil na n/a #n/a n/d unknown undefined unset - -- --- -/- ? \\n (null) "
+    "(none) <none> <null> <unset> <unknown> []"
 )
 NOTHING = frozenset(
     spelled
