@@ -56,10 +56,10 @@ lint: $(DEV) ## ruff: rules and format
 types: $(DEV) ## mypy --strict on morph_opt and formulations
 	$(PY) -m mypy --num-workers 2
 
-imports: $(DEV) ## import contract between the rooms
+imports: $(DEV) ## import contract between the packages
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
 
-smoke: $(DEV) ## the heart of every room (tests/smoke.txt), under a minute on two quiet cores
+smoke: $(DEV) ## smoke tests of every package (tests/smoke.txt), under a minute on two quiet cores
 	$(TESTED) -q -n 2 @tests/smoke.txt $(ARGS)
 
 unit: $(DEV) ## its tests alone; TESTS=tests/round or ARGS="-k house" to choose

@@ -17,20 +17,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.clusters import load_cluster
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import write_atomically
-from morph_opt.domain import ExecutionPlan, Job, PlanFamily, RoundState, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.rigid import Fifo
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import ExecutionPlan, Job, PlanFamily, RoundState, Trace
+from morph_opt.core.table import Table
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.easyscale import HOME
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.easyscale import HOME
-from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.rigid import Fifo
+from morph_opt.simulation.engine.config import ReplayConfig
 
 CHANGE_S, GAP, WASTE, LIMIT_S = 20.0, 0.01, 0.05, 600.0
 
@@ -71,7 +71,7 @@ class OneAtATime(Fifo):
     name = ONE_AT_A_TIME
 
     def decide(self, state: RoundState) -> Decision:
-        """See `morph_opt.policies.base.Policy`."""
+        """See `morph_opt.scheduling.policies.base.Policy`."""
         return super().decide(replace(state, jobs=state.jobs[:1]))
 
 

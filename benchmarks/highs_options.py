@@ -22,19 +22,19 @@ import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.decision import ranked
-from morph_opt.decision.params import DEFAULTS, LadderParams
-from morph_opt.domain import default_cluster
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import default_cluster
+from morph_opt.core.table import Table
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.solvers.base import Solver
-from morph_opt.solvers.highs import hand_over, round_options
-from morph_opt.solvers.outcome import Limits, Outcome
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.decision import ranked
+from morph_opt.scheduling.decision.params import DEFAULTS, LadderParams
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.highs import hand_over, round_options
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome
 
 CASES = (("base", "jct"), ("base", "throughput"), ("mt", "throughput"))
 GAPS = (1e-3, 1e-4)

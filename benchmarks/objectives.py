@@ -17,17 +17,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.decision.objective import Objective
-from morph_opt.domain import default_cluster
-from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.domain import default_cluster
+from morph_opt.core.table import Table
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.policies.milp import MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 HORIZONS_S = (30.0, 60.0, 120.0, 300.0, 600.0)
 RESTART_WEIGHTS = (1.0, 1.5, 2.0, 3.0, 4.0)

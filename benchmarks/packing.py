@@ -22,24 +22,24 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from morph_opt.clusters import load_cluster
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import Number
-from morph_opt.decision.candidates.pairs import PairBuilder
-from morph_opt.decision.params import PairParams
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.domain import SEEDS, JobState, RoundState
-from morph_opt.perf.tables.gavel import GavelTable
-from morph_opt.policies.objectives.plain import OBJECTIVES as OBJECTIVES_BY_NAME
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import Number
+from morph_opt.core.domain import SEEDS, JobState, RoundState
+from morph_opt.core.table import Table
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.tables.gavel import GavelTable
+from morph_opt.inputs.traces.registry import FORMATS
+from morph_opt.inputs.traces.twins.gavel import gavel_twin
 from morph_opt.replay.run import replay
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.table import Table
-from morph_opt.traces.registry import FORMATS
-from morph_opt.traces.twins.gavel import gavel_twin
+from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
+from morph_opt.scheduling.decision.params import PairParams
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES as OBJECTIVES_BY_NAME
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 OBJECTIVES = ("jct", "throughput", "fairness", "max_throughput")
 SIZES = (96, 256, 512)

@@ -21,10 +21,9 @@ from pathlib import Path
 from benchmarks.perf.batch import split_batch
 from benchmarks.perf.figures import dot_rows, over_time
 from benchmarks.perf.public_runs import public_plan, read_public
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.data import locate
-from morph_opt.domain import (
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -35,14 +34,15 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import Started
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.table import Table
+from morph_opt.inputs.data import locate
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import Started
 
 GPU = A800_NODE.gpu_type.name
 LLAMA = "llama7b_bsz16"

@@ -20,22 +20,22 @@ from benchmarks.perf.biased import BiasedModel
 from benchmarks.perf.protocol import populations, sample, sample_size
 from benchmarks.perf.public import read_tables
 from benchmarks.perf.report import MAIN
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.data import locate
-from morph_opt.domain import PlanFamily, default_cluster
-from morph_opt.perf.analytic.model import AnalyticModel
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.online import OnlineModel
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Policy
-from morph_opt.policies.online import OnlinePolicy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import PlanFamily, default_cluster
+from morph_opt.core.table import Table
+from morph_opt.inputs.data import locate
+from morph_opt.inputs.perf.analytic.model import AnalyticModel
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.online import OnlineModel
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.belief import FeasibleBelief
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.online import OnlinePolicy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
 COMMAND = "python -m benchmarks.perf_online"
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.domain import A800_NODE
-from morph_opt.perf.analytic.architecture import Features
-from morph_opt.perf.analytic.terms import predict_s
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.domain import A800_NODE
+from morph_opt.core.table import Table
+from morph_opt.inputs.perf.analytic.architecture import Features
+from morph_opt.inputs.perf.analytic.terms import predict_s
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
 
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.perf_speed"
 ROWS = 1_000_000

@@ -23,11 +23,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import Fields, read_json, read_toml, write_atomically
-from morph_opt.domain import InputError
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import Fields, read_json, read_toml, write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, MADE, INDEX = "sources.toml", "made.json", "README.md"

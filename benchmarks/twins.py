@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.data import locate
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError, Job, PlanFamily, Trace
-from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
-from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins import stats
-from morph_opt.traces.twins.stats import SIZE_CLASSES, size_class
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError, Job, PlanFamily, Trace
+from morph_opt.inputs.data import locate
+from morph_opt.inputs.traces.morphling import WORKLOADS, read_tables, read_workload
+from morph_opt.inputs.traces.requested import RequestedSpeeds
+from morph_opt.inputs.traces.twins import stats
+from morph_opt.inputs.traces.twins.stats import SIZE_CLASSES, size_class
 
 LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
 COARSE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import write_atomically
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.table import Table
 from tests.live.fake import FakeSlurm
 from tests.traces.logs.samples import workload
 

@@ -19,13 +19,13 @@ from typing import get_type_hints
 
 from morph_opt.audit.instants import audit
 from morph_opt.audit.recorded import read_recorded
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import write_atomically
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.table import Table
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.runs.read import read_run
-from morph_opt.table import Table
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.simulation.runs.read import read_run
 
 WEEK_S = 604_800
 BASE = ("--trace", "acme-twin", "--restart-s", "0", "--until-s", str(WEEK_S))

@@ -2,7 +2,7 @@
 
 Columns of rounds, prices, checks, explanations, files and option tables derive from `RESOURCES`. No
 other module numbers or lists resources: a new one is a row here, a field of node types and demands
-(`morph_opt.domain`), and a row of ``docs/formulations/resources.md``.
+(`morph_opt.core.domain`), and a row of ``docs/formulations/resources.md``.
 """
 
 from __future__ import annotations

@@ -62,22 +62,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from morph_opt.lazy import lazily
+from morph_opt.core.lazy import lazily
 
 if TYPE_CHECKING:
     from morph_opt import plan, sweep
-    from morph_opt.clusters.short import load_cluster
-    from morph_opt.decision.objective import Level, Objective, Stateless
-    from morph_opt.domain.cluster import Cluster
-    from morph_opt.domain.errors import InputError
-    from morph_opt.domain.job import Job
-    from morph_opt.domain.placement import Allocation
-    from morph_opt.domain.trace import Trace
-    from morph_opt.engine.config import ReplayConfig
+    from morph_opt.core.domain.cluster import Cluster
+    from morph_opt.core.domain.errors import InputError
+    from morph_opt.core.domain.job import Job
+    from morph_opt.core.domain.placement import Allocation
+    from morph_opt.core.domain.trace import Trace
+    from morph_opt.core.table import Table
     from morph_opt.explain.why import read_run
-    from morph_opt.policies.base import Decision, Policy
-    from morph_opt.policies.filling import FillingPolicy
-    from morph_opt.policies.options import PolicyOptions
+    from morph_opt.inputs.clusters.short import load_cluster
+    from morph_opt.inputs.traces.format import LoadedTrace
+    from morph_opt.inputs.traces.logs.reading.reader import TableReader
+    from morph_opt.inputs.traces.logs.reading.row import LogRow
+    from morph_opt.inputs.traces.registry import load_trace
     from morph_opt.replay.scenario import (
         Failures,
         Scenario,
@@ -89,42 +89,42 @@ if TYPE_CHECKING:
     from morph_opt.round.decide import RoundDecision, decide
     from morph_opt.round.reader import read_snapshot
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.runs.read import Run
-    from morph_opt.runs.summary import Summary
-    from morph_opt.table import Table
-    from morph_opt.traces.format import LoadedTrace
-    from morph_opt.traces.logs.reading.reader import TableReader
-    from morph_opt.traces.logs.reading.row import LogRow
-    from morph_opt.traces.registry import load_trace
+    from morph_opt.scheduling.decision.objective import Level, Objective, Stateless
+    from morph_opt.scheduling.policies.base import Decision, Policy
+    from morph_opt.scheduling.policies.filling import FillingPolicy
+    from morph_opt.scheduling.policies.options import PolicyOptions
+    from morph_opt.simulation.engine.config import ReplayConfig
+    from morph_opt.simulation.runs.read import Run
+    from morph_opt.simulation.runs.summary import Summary
 else:
     __getattr__ = lazily(
         __name__,
         {
             ".": ("plan", "sweep"),
-            ".clusters.short": ("load_cluster",),
-            ".decision.objective": ("Level", "Objective", "Stateless"),
-            ".domain.cluster": ("Cluster",),
-            ".domain.errors": ("InputError",),
-            ".domain.job": ("Job",),
-            ".domain.placement": ("Allocation",),
-            ".domain.trace": ("Trace",),
-            ".engine.config": ("ReplayConfig",),
+            ".inputs.clusters.short": ("load_cluster",),
+            ".scheduling.decision.objective": ("Level", "Objective", "Stateless"),
+            ".core.domain.cluster": ("Cluster",),
+            ".core.domain.errors": ("InputError",),
+            ".core.domain.job": ("Job",),
+            ".core.domain.placement": ("Allocation",),
+            ".core.domain.trace": ("Trace",),
+            ".simulation.engine.config": ("ReplayConfig",),
             ".explain.why": ("read_run",),
-            ".policies.base": ("Decision", "Policy"),
-            ".policies.filling": ("FillingPolicy",),
-            ".policies.options": ("PolicyOptions",),
+            ".scheduling.policies.base": ("Decision", "Policy"),
+            ".scheduling.policies.filling": ("FillingPolicy",),
+            ".scheduling.policies.options": ("PolicyOptions",),
             ".replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
             ".report.api": ("report",),
             ".round.decide": ("RoundDecision", "decide"),
             ".round.reader": ("read_snapshot",),
             ".round.snapshot": ("Snapshot",),
-            ".runs.read": ("Run",),
-            ".runs.summary": ("Summary",),
-            ".table": ("Table",),
-            ".traces.format": ("LoadedTrace",),
-            ".traces.logs.reading.reader": ("TableReader",),
-            ".traces.logs.reading.row": ("LogRow",),
-            ".traces.registry": ("load_trace",),
+            ".simulation.runs.read": ("Run",),
+            ".simulation.runs.summary": ("Summary",),
+            ".core.table": ("Table",),
+            ".inputs.traces.format": ("LoadedTrace",),
+            ".inputs.traces.logs.reading.reader": ("TableReader",),
+            ".inputs.traces.logs.reading.row": ("LogRow",),
+            ".inputs.traces.registry": ("load_trace",),
         },
     )
 

@@ -84,20 +84,30 @@ def _known(name: str, known: Mapping[str, Path]) -> str:
     return name
 
 
-def room_of(module: str) -> str:
-    """``formulations``, or the part of ``morph_opt`` that a module belongs to."""
+WINGS = ("core", "inputs", "scheduling", "simulation")
+
+
+def package_of(module: str) -> str:
+    """Return ``formulations``, a command, or the package of a wing that a module belongs to."""
     parts = module.split(".")
-    return parts[0] if parts[0] == "formulations" or len(parts) == 1 else parts[1]
+    if parts[0] == "formulations" or len(parts) == 1:
+        return parts[0]
+    return ".".join(parts[1:3]) if parts[1] in WINGS and len(parts) > 2 else parts[1]
 
 
-def rooms(graph: Graph) -> dict[str, frozenset[str]]:
-    """The same between rooms; the package itself and its commands' list stand above them all."""
+def packages(graph: Graph) -> dict[str, frozenset[str]]:
+    """Return the imports between packages; modules at the top, which only run one, are left out."""
+    top = {name for name, path in modules().items() if path.parent.name == "morph_opt"}
     found: dict[str, set[str]] = {}
     for module, targets in graph.items():
-        room = room_of(module)
-        if room not in ("morph_opt", "__main__"):
-            found.setdefault(room, set()).update(room_of(target) for target in targets)
-    return {room: frozenset(used - {room, "morph_opt"}) for room, used in found.items()}
+        if module not in top:
+            used = (package_of(target) for target in targets if target not in top)
+            found.setdefault(package_of(module), set()).update(used)
+    return {
+        package: frozenset(used - {package, *WINGS})
+        for package, used in found.items()
+        if package not in WINGS
+    }
 
 
 def circles(graph: Graph) -> list[tuple[str, ...]]:
@@ -209,19 +219,24 @@ def documented(path: Path, name: str) -> str:
 
 
 def full(module: str) -> str:
-    """The dotted name of a module of `WALK`."""
-    return module if module.startswith("formulations") else f"morph_opt.{module}"
+    """Return the dotted name of a module of `WALK`, which leaves its wing out."""
+    if module.startswith("formulations"):
+        return module
+    first = module.split(".", maxsplit=1)[0]
+    found = [w for w in WINGS if (ROOT / "morph_opt" / w / first).with_suffix("").exists()]
+    found += [w for w in WINGS if (ROOT / "morph_opt" / w / f"{first}.py").exists()]
+    return ".".join(["morph_opt", *found[:1], module])
 
 
 def drawn() -> str:
     """Floors with what each room imports, then the walk of one job."""
-    graph = rooms(imports())
+    graph = packages(imports())
     height = floors(graph)
     lines = ["```text"]
     for floor in range(max(height.values()), -1, -1):
         for room in (room for room, at in height.items() if at == floor):
             used = sorted(graph[room], key=lambda name: (-height[name], name))
-            lines.append(f"{floor:>2}  {room:<13} {_wrapped(used)}".rstrip())
+            lines.append(f"{floor:>2}  {room:<23} {_wrapped(used)}".rstrip())
     lines += [
         "```",
         "",
@@ -237,10 +252,10 @@ def drawn() -> str:
 def _wrapped(names: Iterable[str]) -> str:
     lines = [""]
     for name in names:
-        if len(lines[-1]) + len(name) > 78:
+        if len(lines[-1]) + len(name) > 90:
             lines.append("")
         lines[-1] += f"{name} "
-    return f"\n{'':<18}".join(line.rstrip() for line in lines)
+    return f"\n{'':<28}".join(line.rstrip() for line in lines)
 
 
 def block(text: str, begin: str = BEGIN) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from morph_opt.commandline.catalog import COMMANDS, Command
-from morph_opt.commandline.parser import LineParser
+from morph_opt.commands import COMMANDS, Command
+from morph_opt.core.commandline.parser import LineParser
 
 BESIDE = (
     Command("instances", "benchmarks.instances.__main__", "rounds as MILP files"),

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from morph_opt.clusters.equal import EqualNodes
-from morph_opt.domain.options import Setting, asked
+from morph_opt.core.domain.options import Setting, asked
+from morph_opt.inputs.clusters.equal import EqualNodes
+from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.replay.scenario import PARTS
-from morph_opt.runs.summary import FIGURES
-from morph_opt.traces.options import LOG_OPTIONS, LogOptions
+from morph_opt.simulation.runs.summary import FIGURES
 from tests.options_schema import scenario_schema
 
 DOCS = Path(__file__).parents[1] / "docs"

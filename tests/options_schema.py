@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from morph_opt.domain.options import Setting, settings
+from morph_opt.core.domain.options import Setting, settings
 from morph_opt.replay.scenario import CONFIG_VERSION, PARTS
 
 

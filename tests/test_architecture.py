@@ -14,15 +14,22 @@ def test_files_that_the_page_names_are_there(project_root: Path) -> None:
     assert [one for one in named if not (project_root / one).exists()] == []
 
 
-def test_the_table_of_rooms_is_the_import_contract(project_root: Path) -> None:
+def test_the_table_of_packages_is_the_import_contract(project_root: Path) -> None:
     contracts = tomllib.loads((project_root / "pyproject.toml").read_text("utf-8"))
-    listed = contracts["tool"]["importlinter"]["contracts"]
-    layers = next(one for one in listed if one["id"] == "layers")["layers"]
-    ranks = {
-        room.strip(): -place for place, layer in enumerate(layers) for room in layer.split("|")
+    layers = {
+        one["id"]: one.get("layers", []) for one in contracts["tool"]["importlinter"]["contracts"]
     }
+    order: dict[str, tuple[int, int]] = {}
+    for at, layer in enumerate(reversed(layers["layers"])):
+        for package in layer.split(" | "):
+            inside = reversed(layers.get(package, [package]))
+            for below, names in enumerate(inside):
+                wing = f"{package}." if package in layers else ""
+                order |= {f"{wing}{name}": (at, below) for name in names.split(" | ")}
     page = (project_root / "docs" / "architecture.md").read_text("utf-8")
-    rooms = re.findall(r"^\| `morph_opt\.(\w+)` \|", page, re.MULTILINE)
-    assert sorted(rooms) == sorted(ranks)
-    order = [ranks[room] for room in rooms]
-    assert order == sorted(order), "from the bottom: a room stands behind what it may import"
+    table = page.partition("| package | holds |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
+    assert sorted(named) == sorted({*order, "formulations"})
+    places = [order[name] for name in named if name != "formulations"]
+    assert places == sorted(places), "from the bottom: a package is listed after what it imports"

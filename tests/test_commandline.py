@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 
 
 def test_one_line_and_status_2_for_sub_commands_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -336,17 +336,6 @@ def test_dependencies_are_what_is_imported() -> None:
     assert not core - foreign, "declared in pyproject.toml and imported by nothing"
 
 
-def test_every_room_but_one_is_kept_from_solver_libraries() -> None:
-    contracts = PYPROJECT["tool"]["importlinter"]["contracts"]
-    kept = next(item for item in contracts if item["id"] == "solvers")["source_modules"]
-    rooms = {
-        f"morph_opt.{path.parts[1].removesuffix('.py')}"
-        for path in SOURCES
-        if path.parts[0] == "morph_opt" and path.parts[1] != "__init__.py"
-    }
-    assert set(kept) == rooms - {"morph_opt.solvers"} | {"formulations"}
-
-
 def test_formulations_import_numpy_and_scipy_only() -> None:
     allowed = {"formulations", "numpy", "scipy"} | sys.stdlib_module_names
     for path in SOURCES:

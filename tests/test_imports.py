@@ -17,8 +17,8 @@ from tests.imports import (
     floors,
     full,
     imports,
-    room_of,
-    rooms,
+    package_of,
+    packages,
 )
 
 
@@ -33,8 +33,8 @@ def test_circles_are_found() -> None:
     }
 
 
-def test_no_room_is_in_a_circle() -> None:
-    assert circles(rooms(imports())) == []
+def test_no_package_is_in_a_circle() -> None:
+    assert circles(packages(imports())) == []
 
 
 def test_no_module_is_in_a_circle_not_even_by_imports_inside_functions() -> None:
@@ -43,10 +43,10 @@ def test_no_module_is_in_a_circle_not_even_by_imports_inside_functions() -> None
 
 @pytest.mark.parametrize("leg", WALK, ids=[leg[0] for leg in WALK])
 def test_a_job_never_climbs(leg: tuple[str, ...]) -> None:
-    graph, height = imports(), floors(rooms(imports()))
+    graph, height = imports(), floors(packages(imports()))
     for upper, lower in itertools.pairwise(map(full, leg[1:])):
         assert lower in graph[upper], f"{upper} does not import {lower}"
-        assert height[room_of(lower)] <= height[room_of(upper)]
+        assert height[package_of(lower)] <= height[package_of(upper)]
 
 
 def test_the_page_shows_the_imports_as_they_are() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 
 JOBS = Table(
     ("job", "plan", "JCT (s)"),

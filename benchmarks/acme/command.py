@@ -9,14 +9,14 @@ from pathlib import Path
 from benchmarks.acme import jobs, nodes, wholes
 from benchmarks.acme.frame import read_log
 from benchmarks.acme.plots import Plot, draw
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import PICTURES
-from morph_opt.domain import InputError
-from morph_opt.traces.logs.arguments import add_reading, reading_of
-from morph_opt.traces.logs.frame import LogFrame
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import PICTURES
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.logs.arguments import add_reading, reading_of
+from morph_opt.inputs.traces.logs.frame import LogFrame
 
 Logs = Sequence[LogFrame]
 

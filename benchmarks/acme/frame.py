@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from morph_opt.domain import InputError
-from morph_opt.traces.logs.frame import LogFrame, read_frame
-from morph_opt.traces.logs.guess import chosen
-from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.logs.registry import LogSpec
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.logs.frame import LogFrame, read_frame
+from morph_opt.inputs.traces.logs.guess import chosen
+from morph_opt.inputs.traces.logs.reading.row import Reading
+from morph_opt.inputs.traces.logs.registry import LogSpec
 
 
 def read_log(spec: str, how: Reading, *, as_published: bool) -> LogFrame:

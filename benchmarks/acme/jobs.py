@@ -19,8 +19,8 @@ from benchmarks.acme.published import (
     sizes_of,
     types_of,
 )
-from morph_opt.table import Cell, Table
-from morph_opt.traces.logs.frame import LogFrame, num_cdf, sum_cdf
+from morph_opt.core.table import Cell, Table
+from morph_opt.inputs.traces.logs.frame import LogFrame, num_cdf, sum_cdf
 
 Logs = Sequence[LogFrame]
 _MOST_KINDS = 6

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.acme.plots import Curves, Panel, Plot, Series
 from benchmarks.acme.published import CLUSTERS, published, quantile
-from morph_opt.table import Cell, Table
+from morph_opt.core.table import Cell, Table
 
 _NO_LOG = "A log of jobs does not tell it: published quantiles only."
 TDP_W = 400.0

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import dots, drawing, line, logarithmic, rules
-from morph_opt.documents.style import BLUE, INK, ORANGE, PALETTE, Look, looks, plain_number
-from morph_opt.table import Table
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import dots, drawing, line, logarithmic, rules
+from morph_opt.core.documents.style import BLUE, INK, ORANGE, PALETTE, Look, looks, plain_number
+from morph_opt.core.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

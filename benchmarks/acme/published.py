@@ -26,7 +26,7 @@ SIZES = [1.0, 2.0, 4.0, 7.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]
 def published() -> dict[str, Any]:
     """``published.toml``, with the clusters of the twins' ``facts.toml`` beside PAI."""
     own = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
-    twins = resources.files("morph_opt.traces.cluster_twins").joinpath("facts.toml")
+    twins = resources.files("morph_opt.inputs.traces.cluster_twins").joinpath("facts.toml")
     return tomllib.loads(twins.read_text("utf-8")) | tomllib.loads(own)
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 from benchmarks.acme.frame import box_of
 from benchmarks.acme.plots import Bars, Boxes, Curves, Panel, Plot, Series
 from benchmarks.acme.published import ACME, CLUSTERS, QUEUE_S, TYPES, published
-from morph_opt.table import Cell, Table
-from morph_opt.traces.logs.frame import LogFrame
+from morph_opt.core.table import Cell, Table
+from morph_opt.inputs.traces.logs.frame import LogFrame
 
 Logs = Sequence[LogFrame]
 _HOUR_S = 3600.0

@@ -17,7 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.instances.scaled import Scaled, arrivals, round_after
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import A800_NODE, Cluster, JobState, Leaf, Node, RoundState
+from morph_opt.core.domain.errors import InputError
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     MinimumRun,
     NodeRule,
@@ -25,12 +28,9 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.domain import A800_NODE, Cluster, JobState, Leaf, Node, RoundState
-from morph_opt.domain.errors import InputError
-from morph_opt.policies.base import Policy
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.registry import make_policy
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import make_policy
 
 SLACK_S = 1.0
 """CPU seconds that a round may take beyond its limit."""

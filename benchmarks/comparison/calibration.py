@@ -28,20 +28,20 @@ from benchmarks.comparison.contenders import (
 from benchmarks.comparison.objectives import write_block
 from benchmarks.comparison.records import KNOWLEDGE
 from formulations.arrays import Floats
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.documents import read_rows, write_atomically
-from morph_opt.documents.figures import drawing, line
-from morph_opt.documents.style import INK, looks
-from morph_opt.domain import InputError, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.blind import EstimatingPolicy, Learnt
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.sizes import SizeModel
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.documents import read_rows, write_atomically
+from morph_opt.core.documents.figures import drawing, line
+from morph_opt.core.documents.style import INK, looks
+from morph_opt.core.domain import InputError, RoundState
+from morph_opt.core.table import Table
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.blind import EstimatingPolicy, Learnt
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.sizes import SizeModel
 
 FOLDER = Path("reports/comparison")
 PAGE = Path("docs/formulations/unknown-durations.md")

@@ -39,12 +39,12 @@ from benchmarks.comparison.objectives import objectives_table, write_block
 from benchmarks.comparison.page import page
 from benchmarks.comparison.picture import over_the_default
 from benchmarks.comparison.records import Record
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import Number, whole
-from morph_opt.data.store import find
-from morph_opt.documents import read_rows, write_atomically
-from morph_opt.domain import InputError, Range
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.documents import read_rows, write_atomically
+from morph_opt.core.domain import InputError, Range
+from morph_opt.inputs.data.store import find
 from morph_opt.sweep.cell import sources_digest
 
 FOLDER = Path("reports/comparison")

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.comparison.records import REFERENCE
-from morph_opt.data import DATASETS
+from morph_opt.inputs.data import DATASETS
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
 
@@ -77,7 +77,7 @@ class Contender:
 
 
 GUESS = "regression"
-"""Of `morph_opt.policies.sizes`; to be changed with it, and rows of another are dropped."""
+"""Of `scheduling.policies.sizes`; to be changed with it, and rows of another are dropped."""
 
 
 def _with_estimates(contender: Contender, *durations: str) -> Iterator[Contender]:

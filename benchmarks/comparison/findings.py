@@ -19,7 +19,7 @@ from benchmarks.comparison.records import (
     pairs,
     ratios,
 )
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 
 Hindsight = Mapping[tuple[str, int], float]
 """Average JCT of the best schedule known, by trace and seed."""

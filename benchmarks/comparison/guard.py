@@ -19,12 +19,12 @@ from pathlib import Path
 from benchmarks.comparison.cli import FOLDER, read_records, replayed, rows_text
 from benchmarks.comparison.contenders import FIELDS, ask_traces, scenarios
 from benchmarks.comparison.records import KNOWLEDGE, Lead, Record, interval, leads
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
 
 TRACES = ("base", "gavel-96")
 """Where nothing else is said: one on which plans matter, one on which GPU types do."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparison.records import REFERENCE, Record
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.table import Table
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
 
 PAGE = Path("docs/formulations/saved-time.md")
 

@@ -22,7 +22,7 @@ from benchmarks.comparison.records import (
     mean,
     ratios,
 )
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 
 HEAD = """\
 # Policies compared with equal freedom

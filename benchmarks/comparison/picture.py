@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter
 
 from benchmarks.comparison.records import KNOWLEDGE, PAIRS, Record, interval, ratios
-from morph_opt.documents.figures import dots, drawing, rules
-from morph_opt.documents.style import INK, Look, looks
+from morph_opt.core.documents.figures import dots, drawing, rules
+from morph_opt.core.documents.style import INK, Look, looks
 
 TICKS = (1.0, 2.0, 5.0, 10.0)
 SMALL = {"font.size": 8.0, "axes.titlesize": 8.0}

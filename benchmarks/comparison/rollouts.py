@@ -32,17 +32,17 @@ from benchmarks.comparison.contenders import (
 )
 from benchmarks.comparison.objectives import write_block
 from benchmarks.comparison.records import REFERENCE, Record, interval
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.documents import read_rows, write_atomically
-from morph_opt.domain import Job, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import read_rows, write_atomically
+from morph_opt.core.domain import Job, RoundState
+from morph_opt.core.table import Table
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
 FOLDER = Path("reports/comparison")
 PAGE = Path("docs/decisions/0037-auto.md")

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.fairness import own, ratios, times
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import InputError
 
 PARTS = ("times", "ratios", "own")
 

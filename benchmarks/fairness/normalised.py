@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from morph_opt.domain import Cluster
-from morph_opt.metrics.fairness import WINDOW_S
-from morph_opt.metrics.history import History, JobRecord
-from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import Cluster
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.simulation.metrics.fairness import WINDOW_S
+from morph_opt.simulation.metrics.history import History, JobRecord
 
 
 def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:

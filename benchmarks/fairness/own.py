@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.fairness.normalised import least_throughput, life_throughput
-from morph_opt.clusters import load_cluster
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.table import Table
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 
 SMALL = "1x4:V100+1x4:P100+1x4:K80"
 LARGE = "2x4:V100+4x4:P100+6x4:K80"

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import mean
 
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 
 ORIGINAL = "morphling/base"
 TWIN = "base"
@@ -63,10 +63,10 @@ def _entries() -> list[tuple[str, str]]:
 
 def run(case: Case) -> dict[str, str]:
     """One replay with belief = truth on the default cluster."""
-    from morph_opt.domain import default_cluster
-    from morph_opt.policies.registry import PolicyOptions, make_policy
+    from morph_opt.core.domain import default_cluster
+    from morph_opt.inputs.traces.registry import load_trace
     from morph_opt.replay.run import replay
-    from morph_opt.traces.registry import load_trace
+    from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
     trace, seed, kind, name = case
     loaded = load_trace(trace, seed=int(seed))

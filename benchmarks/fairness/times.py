@@ -20,10 +20,10 @@ import numpy as np
 
 from formulations.shares.model import raise_model
 from formulations.shares.problem import PairTable, ShareProblem, equal_share_rates
-from morph_opt.shares.max_min import Solve, lp_solver
-from morph_opt.shares.policies import Shares, finish_time, makespan, max_min
-from morph_opt.shares.water_filling import Entities, hierarchical
-from morph_opt.traces.twins.gavel import TYPES, twin_throughputs
+from morph_opt.inputs.traces.twins.gavel import TYPES, twin_throughputs
+from morph_opt.scheduling.shares.max_min import Solve, lp_solver
+from morph_opt.scheduling.shares.policies import Shares, finish_time, makespan, max_min
+from morph_opt.scheduling.shares.water_filling import Entities, hierarchical
 
 
 @dataclass(frozen=True, slots=True)

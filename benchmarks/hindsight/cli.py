@@ -25,21 +25,21 @@ from benchmarks.comparison.records import REFERENCE
 from benchmarks.hindsight.plan import Follower, Plan, Segment, Work
 from benchmarks.hindsight.planned import Planned, due_by_name, plan_of
 from benchmarks.hindsight.search import BLOCK, Found, begin, block
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
-from morph_opt.documents import read_rows, write_atomically
-from morph_opt.domain import Cluster, InputError
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.lower import avg_jct_lower_bound
-from morph_opt.policies.base import Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.documents import read_rows, write_atomically
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.table import Table
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
-from morph_opt.table import Table
-from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.metrics.bounds.demands import job_demands
+from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound
 
 FOLDER = Path("reports/hindsight")
 SEGMENT = ("job", "way", "rounds", "blocks", "spots")

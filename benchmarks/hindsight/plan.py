@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.arrays import Floats
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.domain import Cluster, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import Cluster, Trace
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.simulation.engine.config import ReplayConfig
 
 ALIKE = 6
 """Speeds of each GPU count: a job may be spread where no node has as many GPUs free."""

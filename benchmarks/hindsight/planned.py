@@ -9,12 +9,12 @@ import numpy as np
 
 from benchmarks.hindsight.plan import Course, Plan, Segment, Spots, Work
 from formulations.round.decode import place_parts
-from morph_opt.domain import RoundState, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import Event, Preempted, Started
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
-from morph_opt.policies.filling import Filling, FillingPolicy
+from morph_opt.core.domain import RoundState, Trace
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.policies.base import Decision
+from morph_opt.scheduling.policies.filling import Filling, FillingPolicy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import Event, Preempted, Started
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Planned(FillingPolicy):
         self._begun: dict[str, Due] = {}
 
     def decide(self, state: RoundState) -> Decision:
-        """See `morph_opt.policies.base.Policy`."""
+        """See `morph_opt.scheduling.policies.base.Policy`."""
         self._now = round(state.time_s / state.interval_s)
         return super().decide(state)
 

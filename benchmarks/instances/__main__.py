@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import Number, whole
-from morph_opt.domain import SEEDS, InputError, Range
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.domain import SEEDS, InputError, Range
 
 if TYPE_CHECKING:
     from benchmarks.instances.certificates import Seeded
@@ -156,8 +156,8 @@ def _known(
 
 def _solve(options: argparse.Namespace) -> int:
     from benchmarks.instances.solution import write_solution
-    from morph_opt.solvers.outcome import Limits, Status
-    from morph_opt.solvers.registry import make_solver
+    from morph_opt.scheduling.solvers.outcome import Limits, Status
+    from morph_opt.scheduling.solvers.registry import make_solver
 
     model, best, bound, start = _known(options)
     limits = Limits(options.gap, options.time_limit_s, options.nodes, seed=options.seed)

@@ -28,15 +28,15 @@ from benchmarks.instances.solution import write_solution
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
-from morph_opt.documents import write_atomically
-from morph_opt.documents.model import write_model
-from morph_opt.domain import RoundState
-from morph_opt.domain.errors import BrokenWordError
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.traces.twins.morphling import TWINS
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.model import write_model
+from morph_opt.core.domain import RoundState
+from morph_opt.core.domain.errors import BrokenWordError
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.twins.morphling import TWINS
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import installed, make_solver
 
 Progress = Callable[[str], None]
 

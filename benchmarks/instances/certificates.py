@@ -18,15 +18,15 @@ from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from formulations.check_bound import BoundError, check_bound
 from formulations.prices import Prices
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.params import DEFAULTS
-from morph_opt.decision.placement import place
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.documents import Fields, read_json
-from morph_opt.domain import RoundState
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.core.documents import Fields, read_json
+from morph_opt.core.domain import RoundState
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.params import DEFAULTS
+from morph_opt.scheduling.decision.placement import place
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 FOLDER = "bounds"
 """Of the library's folder."""

@@ -16,8 +16,8 @@ from formulations.linear_model import LinearModel
 from formulations.round.check import RuleError, check
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.solvers.outcome import Limits, relative_gap
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits, relative_gap
+from morph_opt.scheduling.solvers.registry import make_solver
 
 CLAIM_TOLERANCE = 1e-6
 

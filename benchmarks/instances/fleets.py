@@ -25,12 +25,12 @@ from formulations.fleet import (
     check,
     decode,
 )
-from morph_opt.clusters.short import sized_node
-from morph_opt.documents import Fields, names_of, read_json
-from morph_opt.domain import InputError
-from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.core.documents import Fields, names_of, read_json
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.cluster import MOST_NODES
+from morph_opt.inputs.clusters.short import sized_node
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.plan.fleet_tables import fleet_problem
-from morph_opt.traces.registry import load_trace
 
 FOLDER = "fleets"
 """Of the library's folder."""

@@ -20,7 +20,7 @@ from benchmarks.instances.solution import read_solution
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
-from morph_opt.documents import (
+from morph_opt.core.documents import (
     JSON_BYTES,
     LINES_BYTES,
     Row,
@@ -29,8 +29,8 @@ from morph_opt.documents import (
     read_text,
     write_atomically,
 )
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import did_you_mean
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import did_you_mean
 
 TABLE = "library.csv"
 

@@ -19,11 +19,11 @@ from formulations.fleet import check as check_fleet
 from formulations.linear_model import LinearModel
 from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
-from morph_opt.decision.ladder import Ladder
-from morph_opt.documents import write_atomically
-from morph_opt.documents.model import write_model
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.model import write_model
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 _DIGITS = 6
 """Significant ones of a price: fewer prove as well, and a file is a few lines."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip, whole_model
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Assignment,
     Cluster,
@@ -18,13 +16,15 @@ from morph_opt.domain import (
     RoundState,
     default_cluster,
 )
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 
 @dataclass

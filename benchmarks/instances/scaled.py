@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Allocation,
     Assignment,
@@ -31,9 +31,9 @@ from morph_opt.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.domain.placement import gpus_beside
-from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain.placement import gpus_beside
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 
 JOBS_PER_GPU = 0.625
 RESTART_S = 260.0

@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.instances.solution_files import CLAIM, Written, read_written
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.documents import write_atomically
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.solvers.recheck import violated
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.scheduling.solvers.recheck import violated
 
 FEW_DIGITS = 1e-3
 """Largest relative violation that few digits can explain: a row adds up many rounded numbers."""

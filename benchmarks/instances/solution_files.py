@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from morph_opt.documents import read_lines
-from morph_opt.domain import InputError
+from morph_opt.core.documents import read_lines
+from morph_opt.core.domain import InputError
 
 Lines = Iterator[tuple[int, str]]
 

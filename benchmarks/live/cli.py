@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.live.workload import ARMS
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
 from tests.live.counted import record
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from benchmarks.live.workload import ARMS, PACE, REPORTED
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import dots, drawing
-from morph_opt.documents.style import INK, looks
-from morph_opt.table import Table
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import dots, drawing
+from morph_opt.core.documents.style import INK, looks
+from morph_opt.core.table import Table
 from tests.live.counted import Counted
 
 Row = dict[str, str]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.perf.memory import facts_table, measured_tables, zoo_table
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.data import locate
-from morph_opt.documents import write_atomically
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.inputs.data import locate
 
 
 def make_parser() -> LineParser:

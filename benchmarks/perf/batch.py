@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
-from morph_opt.perf.analytic.architecture import Architecture
+from morph_opt.core.domain import ExecutionPlan, InputError, PlanFamily, Shape
+from morph_opt.inputs.perf.analytic.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True)

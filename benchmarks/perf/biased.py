@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
-from morph_opt.domain._validate import require_finite
-from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver
+from morph_opt.core.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
+from morph_opt.core.domain._validate import require_finite
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel, SpeedsOver
 
 
 class BiasedModel(SpeedsOver):

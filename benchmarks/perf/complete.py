@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from morph_opt.perf.analytic.architecture import PARTS, Architecture
-from morph_opt.perf.analytic.prior import Prior
-from morph_opt.perf.fitting.discrepancy import Scales
-from morph_opt.perf.fitting.errors import ERRORS, Errors
-from morph_opt.perf.fitting.fit import Fit, fit
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.inputs.perf.analytic.architecture import PARTS, Architecture
+from morph_opt.inputs.perf.analytic.prior import Prior
+from morph_opt.inputs.perf.fitting.discrepancy import Scales
+from morph_opt.inputs.perf.fitting.errors import ERRORS, Errors
+from morph_opt.inputs.perf.fitting.fit import Fit, fit
+from morph_opt.inputs.perf.fitting.runs import Run
 
 INDEPENDENT = Errors(
     kernels=tuple(

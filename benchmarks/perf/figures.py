@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.perf.protocol import Judged
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import dots, drawing, rules
-from morph_opt.documents.style import BLUE, ORANGE, looks
-from morph_opt.perf.figures import diagonal
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import dots, drawing, rules
+from morph_opt.core.documents.style import BLUE, ORANGE, looks
+from morph_opt.inputs.perf.figures import diagonal
 
 ABREAST = 3
 

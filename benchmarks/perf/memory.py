@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.perf.public_runs import Refused, public_plan, read_public
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
-from morph_opt.perf.memory.facts import ModelFacts, known_facts, published_facts
-from morph_opt.perf.memory.plan import fits, judge, tensor_group
-from morph_opt.table import Table
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Shape
+from morph_opt.core.table import Table
+from morph_opt.inputs.perf.memory.facts import ModelFacts, known_facts, published_facts
+from morph_opt.inputs.perf.memory.plan import fits, judge, tensor_group
 
 ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "pp1-tp8-dp1")
 """Plans of the page's table; each on the GPUs that it needs, the others on one node."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.perf.complete import INDEPENDENT
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
-from morph_opt.perf.analytic.prior import Population, prior, wide_prior
-from morph_opt.perf.fitting.fit import fit
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.inputs.perf.analytic.architecture import CONSTANT_NAMES, Architecture
+from morph_opt.inputs.perf.analytic.prior import Population, prior, wide_prior
+from morph_opt.inputs.perf.fitting.fit import fit
+from morph_opt.inputs.perf.fitting.runs import Run
 
 ROUNDS = 2
 """Alternations between fitting the models and estimating their population; more change nothing."""

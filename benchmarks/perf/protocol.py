@@ -16,12 +16,12 @@ from benchmarks.perf.population import population
 from benchmarks.perf.public import BORROWED, PUBLISHED, Table, cell, inconsistent
 from benchmarks.perf.regenerate import consistent
 from formulations.arrays import Floats
-from morph_opt.perf.analytic.prior import Population, prior
-from morph_opt.perf.fitting.design import SEED, choose_runs
-from morph_opt.perf.fitting.discrepancy import Pair
-from morph_opt.perf.fitting.errors import ERRORS
-from morph_opt.perf.fitting.fit import Fit, fit
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.inputs.perf.analytic.prior import Population, prior
+from morph_opt.inputs.perf.fitting.design import SEED, choose_runs
+from morph_opt.inputs.perf.fitting.discrepancy import Pair
+from morph_opt.inputs.perf.fitting.errors import ERRORS
+from morph_opt.inputs.perf.fitting.fit import Fit, fit
+from morph_opt.inputs.perf.fitting.runs import Run
 
 SIZES = (4, 6, 8, 12)
 """Numbers of sampled runs that are reported."""

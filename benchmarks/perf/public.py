@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.perf.public_runs import Refused, read_public
-from morph_opt.documents import read_rows
-from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
-from morph_opt.perf.analytic.architecture import Architecture
-from morph_opt.perf.analytic.layout import rails
-from morph_opt.perf.analytic.phases import Timers, phases_of
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.core.documents import read_rows
+from morph_opt.core.domain import ExecutionPlan, PlanFamily, Shape
+from morph_opt.inputs.perf.analytic.architecture import Architecture
+from morph_opt.inputs.perf.analytic.layout import rails
+from morph_opt.inputs.perf.analytic.phases import Timers, phases_of
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.runs import Run
 
 SAMPLED_PLANS = {"1100": "dp+ga", "1102": "zero-dp", "1111": "zero-offload"}
 """Plans of the artifact's sampled runs (``strategy`` in its ``data.csv``)."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from morph_opt.documents import read_rows
-from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic.phases import Phase, Timers, phases_of
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.core.documents import read_rows
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape
+from morph_opt.inputs.perf.analytic.phases import Phase, Timers, phases_of
+from morph_opt.inputs.perf.fitting.runs import Run
 
 PUBLIC_LABELS = {
     "ga": "dp+ga",

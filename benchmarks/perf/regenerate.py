@@ -9,10 +9,10 @@ from pathlib import Path
 from benchmarks.perf.complete import fit_complete
 from benchmarks.perf.population import population
 from benchmarks.perf.public import Table, inconsistent, read_tables
-from morph_opt.perf.analytic.model import ModelEntry
-from morph_opt.perf.analytic.modelfile import dump
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.inputs.perf.analytic.model import ModelEntry
+from morph_opt.inputs.perf.analytic.modelfile import dump
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.runs import Run
 
 HEADER = "Constants and population: `python -m benchmarks.perf fit-zoo`; the rest by hand."
 

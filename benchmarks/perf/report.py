@@ -24,8 +24,8 @@ from benchmarks.perf.protocol import (
 )
 from benchmarks.perf.public import BORROWED, inconsistent, read_tables
 from benchmarks.perf.public import Table as PublicTable
-from morph_opt.documents import write_atomically
-from morph_opt.table import Cell, Table
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.table import Cell, Table
 
 COMMAND = "python -m benchmarks.perf report"
 MAIN = 8

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from morph_opt.documents import exists, read_json, write_atomically
+from morph_opt.core.documents import exists, read_json, write_atomically
 from morph_opt.plan import Answer
 from morph_opt.sweep import Progress
 

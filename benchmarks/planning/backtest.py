@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from morph_opt.domain import InputError, RoundState
+from morph_opt.core.domain import InputError, RoundState
+from morph_opt.core.table import Cell
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.arriving import DAY_S, Coming, of_days, of_family
 from morph_opt.plan.ask import Ask
@@ -23,10 +24,9 @@ from morph_opt.plan.forecasting import (
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.plan.stats import mean_interval
 from morph_opt.plan.workloads import distinct, is_family
-from morph_opt.policies.base import Decision, Policy
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import replay
-from morph_opt.table import Cell
+from morph_opt.scheduling.policies.base import Decision, Policy
 
 SAME_S = 1e-6
 """Within which two instants are one."""

@@ -13,12 +13,12 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.planning.queue import drawn, mean_wait_s, waits_s
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.search import Search
 from morph_opt.plan.statement import Target
 from morph_opt.plan.stats import mean_interval, share_at_least
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 SERVICE_S, JOBS, INTERVAL_S = 100.0, 2000, 1.0
 BUSY, BETWEEN = (1, 2, 3), (0.3, 0.7)

@@ -32,14 +32,14 @@ from benchmarks.planning.guide import pictures
 from benchmarks.planning.known import TRUTHS, known
 from benchmarks.planning.page import page
 from morph_opt import plan
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import Number, whole
-from morph_opt.documents import exists, read_json, write_atomically
-from morph_opt.domain import Range
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.documents import exists, read_json, write_atomically
+from morph_opt.core.domain import Range
+from morph_opt.core.table import Table
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.driver import shown_progress
-from morph_opt.table import Table
 
 PARTS = ("known", "statistics", "load", "eta")
 POLICIES = {

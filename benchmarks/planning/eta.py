@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.planning.backtest import backtest
 from morph_opt import plan
-from morph_opt.documents import exists, read_json, write_atomically
+from morph_opt.core.documents import exists, read_json, write_atomically
 from morph_opt.plan.stats import mean_interval
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.cell import sources_digest

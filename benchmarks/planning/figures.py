@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from morph_opt.documents.figures import dots, drawing, logarithmic, rules
-from morph_opt.documents.style import BLUE, GREEN, INK, ORANGE, looks
+from morph_opt.core.documents.figures import dots, drawing, logarithmic, rules
+from morph_opt.core.documents.style import BLUE, GREEN, INK, ORANGE, looks
 
 Row = Mapping[str, Any]
 WHISKERS: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.5, "ms": 4.0}

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.search import Search
 from morph_opt.plan.statement import Target
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 SLO = Slo.parse("avg queued_s <= 1")
 MOST = 16

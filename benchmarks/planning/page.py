@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planning.calibration import SHARE
-from morph_opt.documents import exists, read_json
-from morph_opt.table import Table
+from morph_opt.core.documents import exists, read_json
+from morph_opt.core.table import Table
 
 HEAD = (
     "Written by `python -m benchmarks.planning`; what is not on this page was not run. Questions "

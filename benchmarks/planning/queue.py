@@ -10,9 +10,9 @@ import heapq
 import math
 import random
 
-from morph_opt.domain import Trace
-from morph_opt.perf.tables.gangs import Gang, GangTable
-from morph_opt.traces.format import LoadedTrace
+from morph_opt.core.domain import Trace
+from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
+from morph_opt.inputs.traces.format import LoadedTrace
 
 
 def drawn(service_s: float, gap_s: float, jobs: int, seed: int) -> list[tuple[float, int]]:

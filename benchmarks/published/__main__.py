@@ -13,9 +13,9 @@ from pathlib import Path
 
 from benchmarks.published.cases import Outcome
 from benchmarks.published.files import run_file
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.table import Table
 
 SHOWN = 5
 """Differences of a case that are printed as text; ``--json`` has all."""

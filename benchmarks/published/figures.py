@@ -38,19 +38,19 @@ from benchmarks.published.simulators.tiresias import simulate as simulate_rigid
 from benchmarks.published.simulators.tiresias_lists import QUEUED
 from formulations.arrays import Floats
 from formulations.shares.problem import ShareProblem, isolated_rates
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import NamedNumbers, Number, named_numbers, whole
-from morph_opt.domain import SEEDS, InputError, Range
-from morph_opt.metrics.bounds.demands import LONGEST_JOB_S
-from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
-from morph_opt.policies.published import TIRESIAS
-from morph_opt.policies.tiresias.queues import GittinsIndex
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.policies import in_order
-from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
-from morph_opt.traces.gavel import GavelRow, read_rows
-from morph_opt.traces.tiresias import TiresiasRow, read_trace_rows
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import NamedNumbers, Number, named_numbers, whole
+from morph_opt.core.domain import SEEDS, InputError, Range
+from morph_opt.inputs.perf.tables.gavel import GavelThroughputs, read_throughputs
+from morph_opt.inputs.traces.gavel import GavelRow, read_rows
+from morph_opt.inputs.traces.tiresias import TiresiasRow, read_trace_rows
+from morph_opt.scheduling.policies.published import TIRESIAS
+from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
+from morph_opt.scheduling.shares.max_min import lp_solver
+from morph_opt.scheduling.shares.policies import in_order
+from morph_opt.scheduling.shares.request import SHARE_POLICIES, ShareRequest, shares_of
+from morph_opt.simulation.metrics.bounds.demands import LONGEST_JOB_S
 
 _GPUS = Range(1, 1_000_000, whole=True)
 
@@ -68,7 +68,7 @@ class PublishedShares:
     Parameters
     ----------
     policy
-        See `morph_opt.shares.request.SHARE_POLICIES`.
+        See `morph_opt.scheduling.shares.request.SHARE_POLICIES`.
     jobs, capacity
         Of the simulation.
     artifact_quirks

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.published.cases import Case, Outcome, PartCount, Wrong
 from benchmarks.published.parts import PARTS
-from morph_opt.documents import read_json
-from morph_opt.domain import InputError
+from morph_opt.core.documents import read_json
+from morph_opt.core.domain import InputError
 
 REMARKS = frozenset(
     (

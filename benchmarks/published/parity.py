@@ -21,13 +21,13 @@ from pathlib import Path
 
 from benchmarks.published.figures import run_gavel
 from benchmarks.published.simulators.gavel import RoundRun
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.data.store import locate
-from morph_opt.documents import write_atomically
-from morph_opt.perf.tables.gavel import read_throughputs
-from morph_opt.table import Table
-from morph_opt.traces.gavel import TABLE, UPSTREAM, known_files, read_rows
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.table import Table
+from morph_opt.inputs.data.store import locate
+from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.traces.gavel import TABLE, UPSTREAM, known_files, read_rows
 
 CLOSE = 0.01
 """Relative deviation of the average JCT above which a row is explained."""

@@ -27,12 +27,12 @@ from benchmarks.readme.results import (
     save,
 )
 from morph_opt import __version__
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.runs.read import read_run
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.simulation.runs.read import read_run
 
 _RERUN = {"base.jct", "morphling-base.jct"}
 _PICTURES = {"base": ("base.svg", "base-narrow.svg")}

@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.readme.cases import Case, cases
 from benchmarks.readme.results import BIN_S, QUANTILES, Results
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing, line, logarithmic, rules
-from morph_opt.documents.style import INK, Look, looks
-from morph_opt.domain import InputError
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import drawing, line, logarithmic, rules
+from morph_opt.core.documents.style import INK, Look, looks
+from morph_opt.core.domain import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.readme.cases import ORIGINALS, TWINS, Case, cases
 from benchmarks.readme.results import Results, Row
-from morph_opt.documents import LINES_BYTES, read_text
-from morph_opt.domain import InputError
-from morph_opt.table import Table
+from morph_opt.core.documents import LINES_BYTES, read_text
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
 
 _HEADER = (
     "policy",

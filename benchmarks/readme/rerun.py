@@ -16,8 +16,8 @@ from queue import SimpleQueue
 
 from benchmarks.readme.cases import Case
 from benchmarks.readme.results import Measured
-from morph_opt.documents import exists, read_json, write_atomically
-from morph_opt.domain import InputError
+from morph_opt.core.documents import exists, read_json, write_atomically
+from morph_opt.core.domain import InputError
 
 _SAME_BYTES = ("events.jsonl", "jobs.csv")
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.documents import exists, read_json, read_rows, write_atomically
-from morph_opt.domain import InputError
-from morph_opt.domain.job import LATEST_S
-from morph_opt.runs.read import Run
+from morph_opt.core.documents import exists, read_json, read_rows, write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.job import LATEST_S
+from morph_opt.simulation.runs.read import Run
 
 BIN_S = 600.0
 """Width of a bin of ``gpus.csv``, seconds of simulated time."""

@@ -39,20 +39,20 @@ from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import find_kinds
 from formulations.node_pattern.patterns import reachable_free_of
 from formulations.round.tables import RoundProblem
-from morph_opt.clusters import load_cluster
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.domain import InputError, JobState, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import InputError, JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 STEPS = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
 EXACT = Limits(gap=0.0, time_s=60.0)

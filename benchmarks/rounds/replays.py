@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 
 from benchmarks.rounds.report import Setup
-from morph_opt.domain import RoundState, default_cluster
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import RoundState, default_cluster
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 
 OBJECTIVES = ("throughput", "jct")
 

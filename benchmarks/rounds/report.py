@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ import numpy as np
 
 from benchmarks.rounds.replays import OBJECTIVES, rounds_of
 from benchmarks.rounds.report import Row, Setup
-from morph_opt.decision.rules.audit import audit
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import default_cluster
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.replay.run import replay
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -21,12 +24,9 @@ from morph_opt.decision.rules.model import (
     RestartLimit,
     TenantQuota,
 )
-from morph_opt.domain import default_cluster
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import Started, StartKind
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay.run import replay
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import Started, StartKind
 
 EVERY_KIND = OperatorRules(
     (

@@ -28,10 +28,10 @@ from typing import get_type_hints
 from benchmarks.instances.scaled import NODES, SLOWER
 from benchmarks.scale.measure import EXACT, RESTATED, Case, Row, case
 from benchmarks.scale.page import draw, draw_distances, page
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import keep_memory, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import keep_memory, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import InputError
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20

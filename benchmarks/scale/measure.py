@@ -13,18 +13,18 @@ import numpy as np
 
 from benchmarks.instances.scaled import first_round, round_after, speeds_of
 from benchmarks.scale.peers import Decoupled, Pop, Priced
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import RoundMethod
-from morph_opt.decision.params import DEFAULTS
-from morph_opt.decision.placement import place
-from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip
-from morph_opt.domain import Allocation, Cluster, RoundState
-from morph_opt.policies.malleable.sia import POWER, WAITING
-from morph_opt.policies.malleable.sia_rule import Column, SiaJob, solve
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.core.domain import Allocation, Cluster, RoundState
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import RoundMethod
+from morph_opt.scheduling.decision.params import DEFAULTS
+from morph_opt.scheduling.decision.placement import place
+from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.policies.malleable.sia_rule import Column, SiaJob, solve
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.policies.published import SIA
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 LIMITS = Limits(gap=1e-3, time_s=600.0)
 
@@ -222,10 +222,12 @@ def _sia(poser: RoundPoser, state: RoundState, limits: Limits) -> Row | None:
         began = time.process_time()
         posed = poser.pose(state)
         columns, jobs, room = _sia_jobs(posed, state.cluster)
-        costs = np.asarray([job.cost(POWER) for job in jobs])
+        costs = np.asarray([job.cost(SIA.power) for job in jobs])
         built = time.process_time()
         try:
-            answer = solve(jobs, costs, columns, room, power=POWER, waiting=WAITING, limits=limits)
+            answer = solve(
+                jobs, costs, columns, room, power=SIA.power, waiting=SIA.waiting, limits=limits
+            )
         except RuntimeError:
             return None  # nothing in its time
         solved = time.process_time()

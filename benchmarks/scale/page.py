@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, Row
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import dots, drawing, logarithmic, rules
-from morph_opt.documents.style import looks
-from morph_opt.table import Table
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import dots, drawing, logarithmic, rules
+from morph_opt.core.documents.style import looks
+from morph_opt.core.table import Table
 
 TITLES = {
     "ladder": "The ladder",

@@ -22,11 +22,11 @@ from formulations.prices.places import Places
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from formulations.subround import residual_round
-from morph_opt.decision.method import Solved
-from morph_opt.decision.pose import PosedRound
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.pose import PosedRound
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
 
 TRIED = 12
 """Options that a job tries to place, best first; as many as the ladder's (`prices.placing`)."""
@@ -78,7 +78,7 @@ class Pop:
         return f"pop-{self.gpus}"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`."""
+        """See `morph_opt.scheduling.decision.method.RoundMethod`."""
         problem, level = posed.problem, posed.worth
         decided = Selection(problem.options.stay.copy(), ((),) * problem.jobs.count)
         decided.choice[~problem.jobs.running] = NONE
@@ -135,7 +135,7 @@ class Priced:
         return "cvx"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:  # noqa: ARG002 - it ends long before
-        """See `morph_opt.decision.method.RoundMethod`."""
+        """See `morph_opt.scheduling.decision.method.RoundMethod`."""
         problem, level = posed.problem, posed.worth
         relaxation = Relaxation(problem, level)
         chosen = choose_prices(relaxation)
@@ -161,7 +161,7 @@ class Decoupled:
         return "dede"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`; steps end at the time limit."""
+        """See `morph_opt.scheduling.decision.method.RoundMethod`; steps end at the time limit."""
         problem, level = posed.problem, posed.worth
         relaxation = Relaxation(problem, level)
         option, owner = relaxation.options_by_job()

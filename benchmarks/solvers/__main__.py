@@ -11,10 +11,10 @@ from pathlib import Path
 from benchmarks.instances.library import default_folder
 from benchmarks.solvers import agreeing, building, report, running, starting
 from benchmarks.solvers.protocol import FULL, QUICK, machine
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
-from morph_opt.solvers.registry import unavailable
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.scheduling.solvers.registry import unavailable
 
 STEPS = ("run", "build-cost", "starts", "random", "naive", "report")
 

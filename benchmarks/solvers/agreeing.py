@@ -12,12 +12,12 @@ import numpy as np
 
 from benchmarks.instances.rounds import model_of, replayed_states
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.domain import default_cluster
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import default_cluster
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.solvers.outcome import Limits, Status
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.registry import installed, make_solver
 
 RANDOM_FIELDS = ("solver", "models", "optimal", "feasible", "infeasible", "errors", "wrong")
 NAIVE_FIELDS = (

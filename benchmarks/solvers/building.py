@@ -10,10 +10,10 @@ from pathlib import Path
 
 from benchmarks.instances.library import load, load_round, read_table
 from formulations import node_pattern
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.base import Adapter, Clock
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import ENTRIES, installed, make_solver
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.base import Adapter, Clock
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import ENTRIES, installed, make_solver
 
 REPEATS = 7
 FIELDS = ("path", "instance", "columns", "nonzeros", "median_s", "fastest_s", "ratio")

@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.solvers.measures import by_solver, profile, shifted_geometric_mean
 from benchmarks.solvers.protocol import Row
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import dots, drawing, line, logarithmic, rules
-from morph_opt.documents.style import INK, looks
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import dots, drawing, line, logarithmic, rules
+from morph_opt.core.documents.style import INK, looks
 
 SIZE = (7.2, 4.0)
 

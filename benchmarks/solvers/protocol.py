@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from benchmarks.instances.library import Instance
-from morph_opt.solvers.registry import installed
-from morph_opt.solvers.selfcheck import installed_versions
+from morph_opt.scheduling.solvers.registry import installed
+from morph_opt.scheduling.solvers.selfcheck import installed_versions
 
 GAP = 1e-3
 SEEDS = (0, 1, 2)
@@ -29,7 +29,8 @@ class Effort:
     time_s
         Wall-clock limit of a solve.
     nodes, work
-        Limits on work for the solvers that have them; see `morph_opt.solvers.outcome.Limits`.
+        Limits on work for the solvers that have them; see
+        `morph_opt.scheduling.solvers.outcome.Limits`.
     seeds
         One solve per seed.
     largest_gpus

@@ -13,10 +13,10 @@ from benchmarks.instances.library import Instance, read_table
 from benchmarks.solvers import measures
 from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
-from morph_opt.domain import InputError
-from morph_opt.solvers.highs import HIGHS
-from morph_opt.solvers.registry import ENTRIES
-from morph_opt.table import Table
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
+from morph_opt.scheduling.solvers.highs import HIGHS
+from morph_opt.scheduling.solvers.registry import ENTRIES
 
 LAST_WITH_ALL = "0da3eca"
 """Last revision with the adapters `scip` (pyscipopt), MathOpt's and cuOpt's."""

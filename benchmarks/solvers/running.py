@@ -16,8 +16,8 @@ from benchmarks.solvers.protocol import (
     Row,
     cases,
 )
-from morph_opt.solvers.outcome import Limits, Outcome
-from morph_opt.solvers.worker.isolated import IsolatedSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome
+from morph_opt.scheduling.solvers.worker.isolated import IsolatedSolver
 
 
 def run(folder: Path, raw: Path, effort: Effort, solvers: tuple[str, ...]) -> int:

@@ -11,9 +11,9 @@ from benchmarks.instances.library import load, load_best, read_table
 from benchmarks.solvers.protocol import GAP, GRACE_S, MEMORY_MIB, Effort
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.worker.isolated import IsolatedSolver
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import installed, make_solver
+from morph_opt.scheduling.solvers.worker.isolated import IsolatedSolver
 
 FIELDS = ("solver", "instance", "start", "status", "gap", "nodes", "cpu_s")
 

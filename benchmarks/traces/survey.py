@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import exists, write_atomically
-from morph_opt.domain import InputError
-from morph_opt.domain.errors import shown
-from morph_opt.table import Table
-from morph_opt.traces.logs.guess import UnknownFormat
-from morph_opt.traces.logs.lint import Lint, lint
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import exists, write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.errors import shown
+from morph_opt.core.table import Table
+from morph_opt.inputs.traces.logs.guess import UnknownFormat
+from morph_opt.inputs.traces.logs.lint import Lint, lint
 
 SUFFIXES = frozenset((".csv", ".json", ".log", ".swf", ".txt"))
 PACKED = frozenset((".gz", ".xz"))

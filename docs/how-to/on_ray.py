@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.sweep.executors import FIELD, RETRIES
 
 

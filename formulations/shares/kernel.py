@@ -5,7 +5,7 @@
 Given GPU prices, `patterns.price` finds how each job meets its demand. If that is certain, the
 job's shares are an affine function of t and need neither columns nor rows; other jobs are *free*.
 `reduced_model` is the resulting model, `price_bound` the Lagrangian bound that certifies its answer
-for all jobs. The driver is `morph_opt.shares.max_min`.
+for all jobs. The driver is `morph_opt.scheduling.shares.max_min`.
 """
 
 from __future__ import annotations

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.audit import RUN
-from morph_opt.clusters import load_cluster
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import Number
-from morph_opt.documents.figures import PICTURES
-from morph_opt.domain import InputError, Range
-from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import Number
+from morph_opt.core.documents.figures import PICTURES
+from morph_opt.core.domain import InputError, Range
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
 
 
 def make_parser() -> LineParser:
     """The parser."""
-    from morph_opt.traces.logs.arguments import add_reading
+    from morph_opt.inputs.traces.logs.arguments import add_reading
 
     parser = LineParser(
         prog="python -m morph_opt.audit",
@@ -53,8 +53,8 @@ def _run(given: argparse.Namespace) -> int:
     from morph_opt.audit.instants import audit
     from morph_opt.audit.recorded import path_of, read_recorded
     from morph_opt.audit.report import as_text, draw, write_json
-    from morph_opt.documents import require_no_input
-    from morph_opt.traces.logs.arguments import reading_of
+    from morph_opt.core.documents import require_no_input
+    from morph_opt.inputs.traces.logs.arguments import reading_of
 
     picture: Path | None = given.picture
     if picture is not None and picture.suffix not in PICTURES:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from morph_opt.audit.places import Places, free_gpus
 from morph_opt.audit.recorded import Recorded, RecordedJob
-from morph_opt.domain import Cluster, InputError
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import Cluster, InputError
 from morph_opt.round.decide import decide_round
 from morph_opt.round.live.build import LiveJob, LiveNode, live_round
+from morph_opt.scheduling.policies.registry import PolicyOptions
 
 MOST_INSTANTS = 200_000
 _GAP = 1e-7

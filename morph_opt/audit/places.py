@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.audit.recorded import Held, Recorded, RecordedJob
-from morph_opt.domain import Cluster, InputError
-from morph_opt.domain.packing import Parts, emptiest_first, tightest
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
 
 Free = npt.NDArray[np.int64]
 

@@ -9,17 +9,17 @@ from math import inf
 from pathlib import Path
 
 from morph_opt.audit import RUN
-from morph_opt.documents import exists
-from morph_opt.domain import Cluster, InputError
-from morph_opt.domain.nearest import unknown
+from morph_opt.core.documents import exists
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.inputs.traces.logs.guess import Chosen, chosen
+from morph_opt.inputs.traces.logs.reading.clock import window_of
+from morph_opt.inputs.traces.logs.reading.fold import lives
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.logs.reading.scan import Scan
+from morph_opt.inputs.traces.logs.registry import LOG_FORMATS, format_name, require_format, windowed
 from morph_opt.round.live.hostlist import expand_hosts
-from morph_opt.runs.read import read_run
-from morph_opt.traces.logs.guess import Chosen, chosen
-from morph_opt.traces.logs.reading.clock import window_of
-from morph_opt.traces.logs.reading.fold import lives
-from morph_opt.traces.logs.reading.row import LogRow, Reading
-from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import LOG_FORMATS, format_name, require_format, windowed
+from morph_opt.simulation.runs.read import read_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +337,11 @@ def _of_run(folder: Path) -> Recorded:
 
 def _cluster_of_run(folder: Path) -> Cluster:
     """Its cluster; a run of what happened beside a real scheduler has no further scenario."""
-    from morph_opt.clusters import cluster_of
-    from morph_opt.clusters.spec import CLUSTER_FIELDS
-    from morph_opt.documents import Fields, read_toml
+    from morph_opt.core.documents import Fields, read_toml
+    from morph_opt.inputs.clusters import cluster_of
+    from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS
     from morph_opt.replay.scenario import read_scenario
-    from morph_opt.runs.write import CONFIG, LIVE
+    from morph_opt.simulation.runs.write import CONFIG, LIVE
 
     config = Fields(read_toml(folder / CONFIG)[0], "", str(folder / CONFIG), None)
     if config.given(LIVE):

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt.audit.instants import Audit, Instant
-from morph_opt.documents import plain, write_atomically
-from morph_opt.documents.figures import drawing, rules
-from morph_opt.documents.style import BLUE, GREY, ORANGE, RED
-from morph_opt.domain.units import HOUR_S
-from morph_opt.table import Table
+from morph_opt.core.documents import plain, write_atomically
+from morph_opt.core.documents.figures import drawing, rules
+from morph_opt.core.documents.style import BLUE, GREY, ORANGE, RED
+from morph_opt.core.domain.units import HOUR_S
+from morph_opt.core.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.domain import InputError
-from morph_opt.table import Table
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
 
 if TYPE_CHECKING:
     from morph_opt.report.comparison import Comparison
-    from morph_opt.runs.views.view import RunView
+    from morph_opt.simulation.runs.views.view import RunView
 
 
 def make_parser() -> LineParser:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from morph_opt.report.api import report
-    from morph_opt.runs.views.view import open_runs
+    from morph_opt.simulation.runs.views.view import open_runs
 
     views = open_runs(options.runs)
     if len(views) < 2:

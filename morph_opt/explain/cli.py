@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import Number, whole
-from morph_opt.domain import InputError, Range
-from morph_opt.domain.units import HOUR_S
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain.units import HOUR_S
 
 ROUNDS = 5
 """Rounds that are explained, spread evenly over the window."""
@@ -52,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     """Print the sentences."""
+    from morph_opt.core.extend import named_by_file
     from morph_opt.explain.why import why
-    from morph_opt.extend import named_by_file
-    from morph_opt.runs.write import CONFIG
+    from morph_opt.simulation.runs.write import CONFIG
 
     from_s = HOUR_S * given.from_h
     until_s = float("inf") if given.until_h is None else HOUR_S * given.until_h

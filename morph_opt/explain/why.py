@@ -14,12 +14,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from morph_opt.documents import Fields, read_toml
-from morph_opt.documents.options import read_given
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.domain.units import HOUR_S
-from morph_opt.events.log import (
+from morph_opt.core.documents import Fields, read_toml
+from morph_opt.core.documents.options import read_given
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.domain.units import HOUR_S
+from morph_opt.replay.prepare import prepare
+from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
+from morph_opt.round.decide import decide_round
+from morph_opt.round.reader import read_snapshot
+from morph_opt.scheduling.explanation.report import UnexplainedError
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.simulation.events.log import (
     Cancelled,
     Completed,
     Event,
@@ -28,16 +35,9 @@ from morph_opt.events.log import (
     Started,
     Submitted,
 )
-from morph_opt.explanation.report import UnexplainedError
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.replay.prepare import prepare
-from morph_opt.replay.scenario import Scenario, read_scenario
-from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
-from morph_opt.round.decide import decide_round
-from morph_opt.round.reader import read_snapshot
-from morph_opt.runs import read
-from morph_opt.runs.read import Run
-from morph_opt.runs.write import CONFIG, LIVE, document_of
+from morph_opt.simulation.runs import read
+from morph_opt.simulation.runs.read import Run
+from morph_opt.simulation.runs.write import CONFIG, LIVE, document_of
 
 
 @dataclass(frozen=True, slots=True)

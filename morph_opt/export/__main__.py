@@ -2,7 +2,7 @@
 
 import sys
 
-from morph_opt.commandline.running import as_process
+from morph_opt.core.commandline.running import as_process
 from morph_opt.export.cli import main
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ import json
 import math
 from collections.abc import Iterator
 
-from morph_opt.domain.placement import runs_text
-from morph_opt.events.log import Cancelled
-from morph_opt.metrics.history import Segment
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views.view import RunView
-from morph_opt.table import Cell, Table
+from morph_opt.core.domain.placement import runs_text
+from morph_opt.core.table import Cell, Table
+from morph_opt.simulation.events.log import Cancelled
+from morph_opt.simulation.metrics.history import Segment
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.views.view import RunView
 
 COLUMNS = (
     "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
 
 if TYPE_CHECKING:
-    from morph_opt.runs.views.view import RunView
+    from morph_opt.simulation.runs.views.view import RunView
 
 KINDS = ("perfetto", "batsim", "tables")
 
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from morph_opt.export.perfetto import perfetto_trace
-    from morph_opt.runs.views.view import open_run
-    from morph_opt.runs.write import require_free
+    from morph_opt.simulation.runs.views.view import open_run
+    from morph_opt.simulation.runs.write import require_free
 
     view = open_run(options.run)
     run = options.run.resolve().name

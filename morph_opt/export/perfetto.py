@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from morph_opt.metrics.history import Segment
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.metrics.history import Segment
+from morph_opt.simulation.runs.views.view import RunView
 
 Record = dict[str, Any]
 

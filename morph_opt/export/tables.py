@@ -6,10 +6,10 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from morph_opt.domain import InputError
-from morph_opt.runs.views.explanations import read_prices
-from morph_opt.runs.views.view import RunView
-from morph_opt.table import Table
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
+from morph_opt.simulation.runs.views.explanations import read_prices
+from morph_opt.simulation.runs.views.view import RunView
 
 TABLES = ("jobs", "segments", "rounds", "prices", "summary")
 """Names of the tables in order; prices exist for runs with ``--explain`` only."""

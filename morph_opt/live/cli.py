@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.options import add_options, given_options
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import whole
-from morph_opt.domain import InputError
-from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
+from morph_opt.core.commandline.options import add_options, given_options
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import whole
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.live.scheduler import Scheduler as Beside
@@ -130,8 +130,8 @@ def _scheduler(settings: Settings) -> Beside:
 def mode_of(given: argparse.Namespace) -> Mode:
     """How the controller is to work."""
     from morph_opt.live.turn import Mode, read_own_rules
-    from morph_opt.policies.auto import AUTO
-    from morph_opt.policies.registry import resolve
+    from morph_opt.scheduling.policies.auto import AUTO
+    from morph_opt.scheduling.policies.registry import resolve
 
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
     resolve(given.policy, options.get("objective", AUTO)).require_understood(options)

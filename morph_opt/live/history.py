@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.clusters import cluster_to_tables
-from morph_opt.documents import exists, parse_json, read_lines, toml_text
-from morph_opt.domain import (
+from morph_opt.core.documents import exists, parse_json, read_lines, toml_text
+from morph_opt.core.domain import (
     Cluster,
     GpuType,
     InputError,
@@ -22,7 +21,14 @@ from morph_opt.domain import (
     Shape,
     Trace,
 )
-from morph_opt.events.log import (
+from morph_opt.inputs.clusters import cluster_to_tables
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.live.intervals import RunInterval, placed, settle
+from morph_opt.replay.result import result_of_log
+from morph_opt.round.speeds import SpeedRow, SpeedTable
+from morph_opt.scheduling.policies.base import RoundReport
+from morph_opt.simulation.events.log import (
     Begun,
     Cancelled,
     Completed,
@@ -38,16 +44,10 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.live.intervals import RunInterval, placed, settle
-from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.gangs import RIGID_PLAN
-from morph_opt.policies.base import RoundReport
-from morph_opt.replay.result import result_of_log
-from morph_opt.round.speeds import SpeedRow, SpeedTable
-from morph_opt.runs.jobs import jobs_csv
-from morph_opt.runs.rounds import RoundRow, round_row
-from morph_opt.runs.summary import summary_json
-from morph_opt.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of
+from morph_opt.simulation.runs.jobs import jobs_csv
+from morph_opt.simulation.runs.rounds import RoundRow, round_row
+from morph_opt.simulation.runs.summary import summary_json
+from morph_opt.simulation.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)

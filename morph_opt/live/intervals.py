@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from morph_opt.domain import Cluster
+from morph_opt.core.domain import Cluster
 
 
 @dataclass(slots=True)

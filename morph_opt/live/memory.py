@@ -2,7 +2,7 @@
 
 Everything else is read anew each turn, so that a controller that was killed goes on as if nothing
 had been. What happened between two pictures comes out as events, in the words of
-`morph_opt.events.log`, with nodes and GPUs by name.
+`morph_opt.simulation.events.log`, with nodes and GPUs by name.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import Fields, exists, read_json, write_atomically
-from morph_opt.domain import ExecutionPlan, InputError, Shape, Span
-from morph_opt.domain.units import HOUR_S
+from morph_opt.core.documents import Fields, exists, read_json, write_atomically
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape, Span
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.round.snapshot import parts_to_json
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from morph_opt.documents import Fields
-from morph_opt.domain import InputError
+from morph_opt.core.documents import Fields
+from morph_opt.core.domain import InputError
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.slurm import slurm_round

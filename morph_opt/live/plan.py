@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from morph_opt.domain import Assignment, Cluster
+from morph_opt.core.domain import Assignment, Cluster
 from morph_opt.live.intents import Intent, Park, Prioritise, Release, Shape, Start, Stop
 from morph_opt.live.memory import Memory
 from morph_opt.live.picture import OURS, RANKED, Picture, Seen

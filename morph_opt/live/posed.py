@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from morph_opt.decision.rules.model import (
-    MinimumRun,
-    NonPreemptible,
-    OperatorRules,
-    RestartLimit,
-    Rule,
-)
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Cluster,
     ExecutionPlan,
     InputError,
@@ -22,15 +15,22 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.tried import TriedModel
 from morph_opt.live.memory import Known, Measured, Memory
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.live.settings import Settings
 from morph_opt.live.stated import Stated, gangs, paces, stated_of, unseen_end
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.tried import TriedModel
 from morph_opt.round.reader import read_speeds
 from morph_opt.round.snapshot import Snapshot, state_to_json
 from morph_opt.round.speeds import SpeedRow, SpeedTable, table_of, table_to_json
+from morph_opt.scheduling.decision.rules.model import (
+    MinimumRun,
+    NonPreemptible,
+    OperatorRules,
+    RestartLimit,
+    Rule,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ def _speeds(settings: Settings, cluster: Cluster) -> SpeedModel | None:
     if not settings.speeds:
         return None
     if settings.speeds == "model":
-        from morph_opt.perf.analytic.zoo import builtin_model
+        from morph_opt.inputs.perf.analytic.zoo import builtin_model
 
         return builtin_model()
     return read_speeds(settings.folder / settings.speeds, cluster)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
 from morph_opt.round.snapshot import to_text
 
 AUDIT, ROUND, ROUNDS = "audit.jsonl", "round.json", "rounds"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.intents import Intent
 from morph_opt.live.memory import read_memory
 from morph_opt.live.picture import Picture

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from formulations.resources import SIDES
-from morph_opt.documents import Fields, key_lines, read_toml
-from morph_opt.documents.options import read_given
-from morph_opt.domain import InputError, NodeType, Range
-from morph_opt.domain.nearest import unknown
-from morph_opt.domain.options import documented, option, require_all, settings
+from morph_opt.core.documents import Fields, key_lines, read_toml
+from morph_opt.core.documents.options import read_given
+from morph_opt.core.domain import InputError, NodeType, Range
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.core.domain.options import documented, option, require_all, settings
 
 REPORT, WORD = "report", "word"
 POWERS = ("order", "placement", "shape", "stops")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from morph_opt.documents import parse_json
-from morph_opt.domain import InputError
+from morph_opt.core.documents import parse_json
+from morph_opt.core.domain import InputError
 from morph_opt.live.intents import Intent, Stop
 from morph_opt.live.picture import LEASE_NAME, Picture, clock_of, read_picture
 from morph_opt.live.scheduler import AwayError, Command, RefusedError

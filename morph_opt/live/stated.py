@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.decision.rules.model import GangLimit
-from morph_opt.documents import Fields, exists, read_json
-from morph_opt.domain import ExecutionPlan, InputError, JobState
+from morph_opt.core.documents import Fields, exists, read_json
+from morph_opt.core.domain import ExecutionPlan, InputError, JobState
 from morph_opt.live.settings import REPORT, Settings
 from morph_opt.round.speeds import SpeedRow
+from morph_opt.scheduling.decision.rules.model import GangLimit
 
 _WORD = re.compile(r"([a-z_]+)=(\S+)")
 _GPUS = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt import __version__
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.decision.rules.spec import read_rules
-from morph_opt.documents.options import options_table
-from morph_opt.domain import InputError
+from morph_opt.core.documents.options import options_table
+from morph_opt.core.domain import InputError
 from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
 from morph_opt.live.picture import Picture
@@ -25,10 +23,12 @@ from morph_opt.live.record import COMMANDS, STATUS, Folder, digest
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
 from morph_opt.live.status import metrics_of, opted_in, status_of
-from morph_opt.policies.options import PolicyOptions
 from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.round.snapshot import Snapshot, to_text
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.spec import read_rules
+from morph_opt.scheduling.policies.options import PolicyOptions
 
 OBSERVE, ADVISE, ACT = "observe", "advise", "act"
 _BACK_OFF = 2.0

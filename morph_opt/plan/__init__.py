@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from morph_opt.lazy import lazily
+from morph_opt.core.lazy import lazily
 
 if TYPE_CHECKING:
     from morph_opt.plan.answer import Answer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from morph_opt.plan.questions.sizes import nodes
     from morph_opt.plan.questions.worth import worth
     from morph_opt.plan.stats import needed
-    from morph_opt.runs.slo import Slo
+    from morph_opt.simulation.runs.slo import Slo
 else:
     __getattr__ = lazily(
         __name__,
@@ -35,7 +35,7 @@ else:
             ".questions.sizes": ("nodes",),
             ".questions.worth": ("worth",),
             ".stats": ("needed",),
-            "morph_opt.runs.slo": ("Slo",),
+            "morph_opt.simulation.runs.slo": ("Slo",),
         },
     )
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt import __version__
-from morph_opt.documents import write_atomically
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.table import Cell, Table
 from morph_opt.plan.shown import readable
 from morph_opt.sweep.cell import sources_digest
-from morph_opt.table import Cell, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from morph_opt.commandline.options import add_options
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.types import Number, whole
-from morph_opt.domain import SEEDS, Range
-from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
-from morph_opt.domain.options import asked
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.core.commandline.options import add_options
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.domain import SEEDS, Range
+from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
+from morph_opt.core.domain.options import asked
+from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.plan.parameters import FLEET, SEARCH
 from morph_opt.replay.cli import add_prices, require_failures
 from morph_opt.replay.scenario import Failures, Scheduler, Workload
-from morph_opt.traces.options import LOG_OPTIONS, LogOptions
+from morph_opt.simulation.engine.config import ReplayConfig
 
 SHARE = Range(0.0, 1.0, above=True)
 COUNT = whole(1, 100_000)
@@ -220,7 +220,7 @@ def _names(parser: LineParser) -> list[str]:
 
 def _workloads(one: LineParser, *, cluster: bool = True) -> None:
     """Add where jobs come from and where they run."""
-    from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
+    from morph_opt.inputs.traces.resampled import DAYS, LOADS, WEEKS
 
     one.add_argument(
         "--trace",

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from morph_opt.domain import SEEDS, InputError, Job
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import SEEDS, InputError, Job
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.inputs.traces.resampled import BLOCK_S, DAYS, history_note
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.plan.workloads import is_family, loaded, read_from, require_blocks
 from morph_opt.replay.workload import Workload
-from morph_opt.traces.registry import load_trace
-from morph_opt.traces.resampled import BLOCK_S, DAYS, history_note
 
 DAY_S = BLOCK_S[DAYS]
 
@@ -67,7 +67,7 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
     Parameters
     ----------
     history
-        As `morph_opt.traces.registry.load_trace` takes it.
+        As `morph_opt.inputs.traces.registry.load_trace` takes it.
     known
         Names that are taken.
     **options

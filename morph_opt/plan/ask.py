@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from morph_opt.clusters.short import sized_node
-from morph_opt.domain import A800_NODE, InputError, NodeType
-from morph_opt.domain.arguments import require_type
+from morph_opt.core.domain import A800_NODE, InputError, NodeType
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.inputs.clusters.short import sized_node
+from morph_opt.inputs.traces.resampled import BLOCK_S, LOADS
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.prepare import require_scheduler
 from morph_opt.replay.scenario import Scenario, Scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
-from morph_opt.traces.resampled import BLOCK_S, LOADS
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def require_decides(scheduler: Scheduler) -> None:
     InputError
         As `morph_opt.replay.prepare.require_scheduler`, and for what cannot be imported.
     """
-    from morph_opt.policies.registry import require_found
+    from morph_opt.scheduling.policies.registry import require_found
 
     require_scheduler(scheduler)
     require_found(scheduler.policy, scheduler.objective)

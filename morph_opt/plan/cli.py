@@ -11,17 +11,17 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.commandline.options import dest_of, given_options
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import named_numbers
-from morph_opt.documents import Fields, key_lines, read_toml
-from morph_opt.domain import InputError, Range
-from morph_opt.domain.options import Setting, asked
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.core.commandline.options import dest_of, given_options
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import named_numbers
+from morph_opt.core.documents import Fields, key_lines, read_toml
+from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain.options import Setting, asked
+from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.plan.arguments import make_parser, variant_parser
 from morph_opt.replay.cli import scenario_from
 from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
-from morph_opt.traces.options import LogOptions
+from morph_opt.simulation.engine.config import ReplayConfig
 
 if TYPE_CHECKING:
     from morph_opt.plan.answer import Answer
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     from morph_opt.plan.ask import Ask
-    from morph_opt.policies.auto import chosen
+    from morph_opt.scheduling.policies.auto import chosen
     from morph_opt.sweep.driver import shown_progress
 
     with shown_progress(given.quiet) as progress:
@@ -178,7 +178,7 @@ def read_prices(path: Path) -> dict[str, float]:
 
 
 def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
-    from morph_opt.traces.resampled import LOADS
+    from morph_opt.inputs.traces.resampled import LOADS
 
     parts = given.load.split(":")
     rule = f"must look like 1.0:2.0:0.1, got {given.load!r}"

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.documents import exists, read_json, write_atomically
-from morph_opt.domain import InputError
-from morph_opt.metrics.bounds.completion import completion_jct_s
-from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
-from morph_opt.metrics.bounds.lower import (
+from morph_opt.core.documents import exists, read_json, write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.plan.parameters import BOUND
+from morph_opt.plan.workloads import loaded
+from morph_opt.replay.scenario import Scenario
+from morph_opt.simulation.metrics.bounds.completion import completion_jct_s
+from morph_opt.simulation.metrics.bounds.demands import impossible_jobs, job_demands
+from morph_opt.simulation.metrics.bounds.lower import (
     Demands,
     floor_jct_s,
     floor_makespan_s,
@@ -23,13 +26,10 @@ from morph_opt.metrics.bounds.lower import (
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.plan.parameters import BOUND
-from morph_opt.plan.workloads import loaded
-from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.read import read_job_rows
-from morph_opt.runs.slo import Slo, UnfinishedError
-from morph_opt.runs.write import JOBS
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.read import read_job_rows
+from morph_opt.simulation.runs.slo import Slo, UnfinishedError
+from morph_opt.simulation.runs.write import JOBS
 from morph_opt.sweep import Cell, CellStore, Limits, Progress, run_cells
 from morph_opt.sweep.cell import key_of
 from morph_opt.sweep.store import Found

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.fleet import FleetProblem
-from morph_opt.domain import Cluster, InputError, NodeType, SideDemand
-from morph_opt.metrics.bounds.demands import speed_curve
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import Cluster, InputError, NodeType, SideDemand
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.format import LoadedTrace
 from morph_opt.plan.parameters import FLEET
-from morph_opt.traces.format import LoadedTrace
+from morph_opt.simulation.metrics.bounds.demands import speed_curve
 
 _Group = tuple[str, SideDemand]
 """Model and side demand that alike jobs share."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.fleet import FleetProblem, build, check, decode
-from morph_opt.domain import Cluster, InputError, Node, NodeType
+from morph_opt.core.domain import Cluster, InputError, Node, NodeType
 from morph_opt.plan.parameters import FLEET
-from morph_opt.solvers.outcome import Limits, Status
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.registry import make_solver
 
 
 def fleet_of(types: Sequence[NodeType], counts: Sequence[int]) -> Cluster:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.domain import Range
-from morph_opt.domain.options import documented, option, require_all
+from morph_opt.core.domain import Range
+from morph_opt.core.domain.options import documented, option, require_all
 
 
 def _count(default: int, help: str) -> int:

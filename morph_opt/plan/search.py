@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from morph_opt.domain import InputError
-from morph_opt.domain.errors import typed
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.errors import typed
 from morph_opt.plan.evaluate import EARLY, Evaluator, Verdict
 from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.sequential import error_of, fixed

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.plan.parameters import SEQUENTIAL
 
 

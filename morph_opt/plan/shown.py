@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from morph_opt.table import Cell, Table
+from morph_opt.core.table import Cell, Table
 
 _DECIDED = {
     "replay": "{} replayed",

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from morph_opt.domain import InputError
-from morph_opt.domain._validate import require_int
-from morph_opt.domain.arguments import require_type
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain._validate import require_int
+from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.evaluate import Evaluator, Verdict
 from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.sequential import Design, design, error_of, usual_margin
 from morph_opt.plan.stats import needed, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_type
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.parameters import SEQUENTIAL
 from morph_opt.plan.sequential import clean, error_of
 

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from morph_opt.domain import SEEDS, InputError, Trace
-from morph_opt.domain.arguments import require_each
-from morph_opt.plan.parameters import HISTORY
-from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.workload import Workload
-from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.registry import absolute_spec, load_trace, takes_seed
-from morph_opt.traces.resampled import (
+from morph_opt.core.domain import SEEDS, InputError, Trace
+from morph_opt.core.domain.arguments import require_each
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.inputs.traces.registry import absolute_spec, load_trace, takes_seed
+from morph_opt.inputs.traces.resampled import (
     AS_IS,
     DAYS,
     WEEKS,
@@ -26,6 +23,9 @@ from morph_opt.traces.resampled import (
     resampled_spec,
     whole_blocks,
 )
+from morph_opt.plan.parameters import HISTORY
+from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Source:
     Parameters
     ----------
     trace
-        As `morph_opt.traces.registry.load_trace` takes it.
+        As `morph_opt.inputs.traces.registry.load_trace` takes it.
     blocks
         ``weeks`` or ``days`` that are drawn from it; ``as-is`` for a family with seeds.
     load
@@ -43,7 +43,7 @@ class Source:
     notes
         Notes for the answer; for a log also what was read, dropped and assumed.
     options
-        Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the trace, as `morph_opt.inputs.traces.registry.load_trace` takes it.
     """
 
     trace: str
@@ -91,11 +91,11 @@ def source_of(
     trace
         Twin, original, file, or a source of one's own.
     load
-        See `morph_opt.traces.resampled`.
+        See `morph_opt.inputs.traces.resampled`.
     blocks
         ``weeks`` or ``days``; None for weeks if the history has enough, else days.
     options
-        Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the trace, as `morph_opt.inputs.traces.registry.load_trace` takes it.
 
     Raises
     ------

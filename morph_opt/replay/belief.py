@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
-from morph_opt.domain.errors import typed
-from morph_opt.domain.nearest import unknown
-from morph_opt.perf.ests import elastic_speeds
-from morph_opt.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
-from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
+from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.inputs.perf.ests import elastic_speeds
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
+from morph_opt.inputs.perf.tables.tried import KEPT, PRIOR, TriedModel
 
 if TYPE_CHECKING:
-    from morph_opt.policies.options import Scheduler
+    from morph_opt.scheduling.policies.options import Scheduler
 
 BELIEFS = ("truth", "model", "table", "measured")
 
@@ -122,12 +122,12 @@ def make_belief(text: str, truth: SpeedModel) -> SpeedModel:
     if name == "truth":
         return truth
     if name == "model":
-        from morph_opt.perf.analytic.zoo import builtin_model
+        from morph_opt.inputs.perf.analytic.zoo import builtin_model
 
         return FeasibleBelief(builtin_model().extrapolated(), truth)
     if name == "table":
-        from morph_opt.data import locate
-        from morph_opt.traces.morphling import read_tables
+        from morph_opt.inputs.data import locate
+        from morph_opt.inputs.traces.morphling import read_tables
 
         return FeasibleBelief(read_tables(locate("morphling")), truth)
     if elastic_speeds(truth) is not None:

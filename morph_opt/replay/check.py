@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import Cluster, InputError, Job, RoundState, Trace
-from morph_opt.domain.errors import typed
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.engine.node_events import read_node_events
-from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay.initial import (
     on_cluster,
     require_initial,
     with_prices,
 )
+from morph_opt.simulation.engine.node_events import read_node_events
+from morph_opt.simulation.metrics.bounds.demands import impossible_jobs, infeasible_slos
 
 if TYPE_CHECKING:
-    from morph_opt.engine.config import ReplayConfig
-    from morph_opt.policies.options import PolicyOptions
-    from morph_opt.policies.registry import Decider
     from morph_opt.replay.load import Loaded
     from morph_opt.replay.scenario import Scenario
+    from morph_opt.scheduling.policies.options import PolicyOptions
+    from morph_opt.scheduling.policies.registry import Decider
+    from morph_opt.simulation.engine.config import ReplayConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def check(
         If a job can never run or an SLO never be kept, unless such are to be dropped; if the state
         is not one of the trace on the cluster.
     """
-    from morph_opt.decision.rules.stranded import stranded_jobs
+    from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
 
     cluster, snapshot = scenario.cluster, loaded.snapshot
     stranded = stranded_jobs(options.rules, loaded.trace.jobs, belief, cluster)
@@ -131,7 +131,7 @@ def _infeasible_slos_of(
     InputError
         If there are any and they are not to be dropped, or a GPU has no price.
     """
-    from morph_opt.policies.objectives.deadlines import prices_of
+    from morph_opt.scheduling.policies.objectives.deadlines import prices_of
 
     if not decider.rule.needs.prices:
         return ()

@@ -12,24 +12,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.clusters import load_cluster
-from morph_opt.clusters.equal import EqualNodes
-from morph_opt.commandline.options import add_options, flagged, given_options
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import NamedNumbers, named_numbers, whole
-from morph_opt.domain import Cluster, InputError
-from morph_opt.domain.options import asked
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.options import OPTIONS, Scheduler
+from morph_opt.core.commandline.options import add_options, flagged, given_options
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import NamedNumbers, named_numbers, whole
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain.options import asked
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.clusters.equal import EqualNodes
+from morph_opt.inputs.traces.format import STATE_TRACE
+from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.replay.scenario import PARTS, Scenario, read_scenario
 from morph_opt.replay.workload import Failures, Workload
-from morph_opt.traces.format import STATE_TRACE
-from morph_opt.traces.options import LOG_OPTIONS, LogOptions
+from morph_opt.scheduling.policies.options import OPTIONS, Scheduler
+from morph_opt.simulation.engine.config import ReplayConfig
 
 if TYPE_CHECKING:
     from morph_opt.replay.prepare import Prepared
-    from morph_opt.runs.summary import Summary
+    from morph_opt.simulation.runs.summary import Summary
 
 CLUSTER_SIZES = tuple(one.flag for one in asked(EqualNodes).values())
 
@@ -45,9 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
     """Run a scenario, or finish an interrupted run."""
-    from morph_opt.extend import named_by_file
+    from morph_opt.core.extend import named_by_file
     from morph_opt.replay.progress import require_watchable
-    from morph_opt.runs.write import CONFIG, require_free
+    from morph_opt.simulation.runs.write import CONFIG, require_free
 
     if getattr(given, "watch", False):
         require_watchable()
@@ -63,8 +63,8 @@ def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
 
 def _resume(given: argparse.Namespace, began: float) -> int:
     """Finish an interrupted run, or print the summary of a finished one."""
-    from morph_opt.runs.read import read_run
-    from morph_opt.runs.write import CONFIG, EVENTS
+    from morph_opt.simulation.runs.read import read_run
+    from morph_opt.simulation.runs.write import CONFIG, EVENTS
 
     others = sorted(set(vars(given)) - {"resume", "allow_code", "json"} - WATCHING)
     if others:
@@ -173,7 +173,7 @@ def _effects(parser: LineParser) -> None:
     """Refuse options where they have no effect."""
 
     def drawn(given: argparse.Namespace) -> bool:
-        from morph_opt.policies.registry import draws
+        from morph_opt.scheduling.policies.registry import draws
 
         return draws(getattr(given, "policy", "milp"), packing="packing" in given)
 
@@ -246,9 +246,9 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
 
 
 def _scenario(given: argparse.Namespace) -> Scenario:
-    from morph_opt.policies.registry import require_understood
+    from morph_opt.inputs.traces.registry import home_cluster
     from morph_opt.round.reader import read_snapshot
-    from morph_opt.traces.registry import home_cluster
+    from morph_opt.scheduling.policies.registry import require_understood
 
     options = {part: given_options(given, kind) for part, kind in PARTS.items()}
     workload, scheduler = options["workload"], options["scheduler"]
@@ -292,8 +292,8 @@ def _cluster(given: argparse.Namespace) -> Cluster | None:
 
 def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse a seed by which nothing is drawn."""
-    from morph_opt.policies.registry import draws
-    from morph_opt.traces.registry import takes_seed
+    from morph_opt.inputs.traces.registry import takes_seed
+    from morph_opt.scheduling.policies.registry import draws
 
     workload, scheduler, failures = (options[n] for n in ("workload", "scheduler", "failures"))
     trace = workload.get("trace", Workload().trace)
@@ -307,7 +307,7 @@ def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _settled(solver: str, steps: Iterable[str]) -> str:
     """Return how many rounds the solver of the command line decided, and which steps the others."""
-    from morph_opt.policies.base import SOLVING
+    from morph_opt.scheduling.policies.base import SOLVING
 
     counts = Counter(step or "fallback" for step in steps)
     asked = sum(counts[step] for step in SOLVING)
@@ -333,7 +333,7 @@ def _announce(prepared: Prepared, given: argparse.Namespace) -> None:
 
 def _free_default(scenario: Scenario) -> Path:
     """Return ``runs/TRACE-POLICY-DIGEST``, with a number appended if that exists."""
-    from morph_opt.runs.write import require_free
+    from morph_opt.simulation.runs.write import require_free
 
     scheduler, trace = scenario.scheduler, scenario.workload.trace
     decider = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
@@ -351,7 +351,7 @@ def _free_default(scenario: Scenario) -> Path:
 def _print(summary: Summary, given: argparse.Namespace) -> int:
     """Print the result and return the exit status."""
     from morph_opt.replay.report import result_table
-    from morph_opt.runs.summary import summary_json
+    from morph_opt.simulation.runs.summary import summary_json
 
     sys.stdout.write(summary_json(summary) if "json" in given else result_table(summary.values))
     problems = [
@@ -377,7 +377,7 @@ def _note(text: str, given: argparse.Namespace) -> None:
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Add to an error from outside how the run is finished."""
-    from morph_opt.runs.write import CONFIG, EVENTS, PARTIAL
+    from morph_opt.simulation.runs.write import CONFIG, EVENTS, PARTIAL
 
     try:
         yield

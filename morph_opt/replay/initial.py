@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.documents import JSON_BYTES, parse_json, read_bytes
-from morph_opt.documents.source import read_text
-from morph_opt.domain import Cluster, InputError, Job, JobState, RoundState, Trace
-from morph_opt.domain.trace import Search
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.core.documents import JSON_BYTES, parse_json, read_bytes
+from morph_opt.core.documents.source import read_text
+from morph_opt.core.domain import Cluster, InputError, Job, JobState, RoundState, Trace
+from morph_opt.core.domain.trace import Search
+from morph_opt.simulation.engine.config import ReplayConfig
 
 
 def require_initial(

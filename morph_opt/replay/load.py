@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import InputError, Trace
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain import InputError, Trace
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.replay.initial import continued
 from morph_opt.replay.workload import Workload
 from morph_opt.round.reader import read_snapshot
-from morph_opt.traces.format import STATE_TRACE
 
 if TYPE_CHECKING:
+    from morph_opt.inputs.traces.format import LoadedTrace
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.traces.format import LoadedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def load(workload: Workload, given: str | Trace | LoadedTrace) -> Loaded:
     InputError
         If trace or state cannot be read, or do not fit together.
     """
-    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.inputs.traces.format import LoadedTrace
 
     if workload.state is None:
         return Loaded(_traced(workload, given))
@@ -82,14 +82,14 @@ def load(workload: Workload, given: str | Trace | LoadedTrace) -> Loaded:
 
 def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace:
     """Load a trace; a value that is jobs alone gets the speeds of the built-in model."""
-    from morph_opt.traces.format import LoadedTrace
-    from morph_opt.traces.registry import load_trace
+    from morph_opt.inputs.traces.format import LoadedTrace
+    from morph_opt.inputs.traces.registry import load_trace
 
     if isinstance(given, str):
         return load_trace(given, seed=workload.seed, **workload.trace_options)
     if isinstance(given, LoadedTrace):
         return given
-    from morph_opt.perf.analytic.zoo import builtin_model
+    from morph_opt.inputs.perf.analytic.zoo import builtin_model
 
     notice = f"{given.name}: your jobs, speeds of the built-in performance model"
     return LoadedTrace(given, builtin_model(), "file", notice)

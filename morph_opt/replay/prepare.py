@@ -12,26 +12,31 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import Cluster, InputError, Trace
-from morph_opt.domain.errors import typed
-from morph_opt.domain.options import changed
-from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
-from morph_opt.perf.speed import SpeedModel, require_pair_speeds
-from morph_opt.policies.base import Policy
-from morph_opt.policies.options import OPTIONS
+from morph_opt.core.domain import Cluster, InputError, Trace
+from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.options import changed
+from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
 from morph_opt.replay.belief import make_belief, require_belief
 from morph_opt.replay.check import Checked, check, require_models, require_slices, require_tenants
 from morph_opt.replay.initial import (
     state_digest,
 )
 from morph_opt.replay.load import Loaded, load
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.options import OPTIONS
+from morph_opt.simulation.engine.node_events import (
+    NodeEvent,
+    merged,
+    random_failures,
+    read_node_events,
+)
 
 if TYPE_CHECKING:
-    from morph_opt.engine.config import ReplayConfig
-    from morph_opt.policies.options import PolicyOptions, Scheduler
-    from morph_opt.policies.registry import Decider
+    from morph_opt.inputs.traces.format import LoadedTrace
     from morph_opt.replay.scenario import Scenario
-    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.scheduling.policies.options import PolicyOptions, Scheduler
+    from morph_opt.scheduling.policies.registry import Decider
+    from morph_opt.simulation.engine.config import ReplayConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def prepare(scenario: Scenario) -> Prepared:
     InputError
         For everything that a user can cause.
     """
-    from morph_opt.policies.registry import resolve
+    from morph_opt.scheduling.policies.registry import resolve
 
     scheduler, engine = scenario.scheduler, scenario.engine
     loaded = load(scenario.workload, scenario.trace)
@@ -124,8 +129,8 @@ def _policy_options(
     scheduler: Scheduler, decider: Decider, cluster: Cluster, loaded: Loaded
 ) -> PolicyOptions:
     """Return the options of the policy, with the rules of their file or of the state."""
-    from morph_opt.decision.rules.model import OperatorRules
-    from morph_opt.decision.rules.spec import read_rules
+    from morph_opt.scheduling.decision.rules.model import OperatorRules
+    from morph_opt.scheduling.decision.rules.spec import read_rules
 
     rules, snapshot = OperatorRules(), loaded.snapshot
     if scheduler.rules:
@@ -157,8 +162,8 @@ def require_scheduler(scheduler: Scheduler) -> None:
     InputError
         For unknown names, and options that the policy does not know.
     """
-    from morph_opt.policies.registry import require_named, require_understood
-    from morph_opt.solvers.registry import require_named as require_solver_named
+    from morph_opt.scheduling.policies.registry import require_named, require_understood
+    from morph_opt.scheduling.solvers.registry import require_named as require_solver_named
 
     require_named(scheduler.policy, scheduler.objective)
     given = [name for name in changed(scheduler) if name in OPTIONS]
@@ -181,8 +186,8 @@ def make_policy(
     InputError
         If the policy cannot be made, or cannot learn.
     """
-    from morph_opt.perf.tables.tried import TriedModel
-    from morph_opt.policies.online import OnlinePolicy
+    from morph_opt.inputs.perf.tables.tried import TriedModel
+    from morph_opt.scheduling.policies.online import OnlinePolicy
 
     if scheduler.packing and scheduler.online_fit:
         raise InputError(f"cannot be combined with {typed('--online-fit')}", field="--packing")
@@ -196,7 +201,7 @@ def make_policy(
         return OnlinePolicy(belief.fresh(), truth, make, "--belief")
     if scheduler.online_fit:
         # With linear algebra that nothing else needs.
-        from morph_opt.perf.fitting.online import OnlineModel
+        from morph_opt.inputs.perf.fitting.online import OnlineModel
 
         return OnlinePolicy(OnlineModel(belief), truth, make)
     return make(belief)
@@ -210,8 +215,8 @@ def _recorded(scenario: Scenario, engine: ReplayConfig, trace: Trace) -> Scenari
     InputError
         If a file is not the one whose digest is recorded.
     """
-    from morph_opt.policies.auto import chosen
-    from morph_opt.traces.registry import absolute_spec
+    from morph_opt.inputs.traces.registry import absolute_spec
+    from morph_opt.scheduling.policies.auto import chosen
 
     workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
     digests = (_digest(failures.events), _digest(scheduler.rules))

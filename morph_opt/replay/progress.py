@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from morph_opt.commandline.progress import live_lines, stderr_progress
-from morph_opt.domain import InputError
-from morph_opt.domain.units import HOUR_S
-from morph_opt.events.log import RoundDecided
+from morph_opt.core.commandline.progress import live_lines, stderr_progress
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.replay.run import Progress
+from morph_opt.simulation.events.log import RoundDecided
 
 SECONDS_TO_FIRST_LINE = 2.0
 """Seconds until the first line of progress where no terminal shows a bar."""

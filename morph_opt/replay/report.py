@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from morph_opt.metrics.history import Scalar
-from morph_opt.runs.summary import Values
+from morph_opt.simulation.metrics.history import Scalar
+from morph_opt.simulation.runs.summary import Values
 
 
 def _seconds(value: Scalar) -> str:

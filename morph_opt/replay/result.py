@@ -9,32 +9,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from morph_opt.domain import Cluster, RoundState, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import (
+from morph_opt.core.domain import Cluster, RoundState, Trace
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.replay.initial import require_initial
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import (
     Event,
 )
-from morph_opt.metrics.bounds.demands import job_demands, packed_demands
-from morph_opt.metrics.bounds.initial import initial_demands
-from morph_opt.metrics.bounds.lower import Demands
-from morph_opt.metrics.cost import cost_metrics
-from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
-from morph_opt.metrics.history import History, Scalar
-from morph_opt.metrics.promises import promise_metrics
-from morph_opt.metrics.schedule import (
+from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.lower import Demands
+from morph_opt.simulation.metrics.cost import cost_metrics
+from morph_opt.simulation.metrics.fairness import fairness_metrics, finish_time_ratios
+from morph_opt.simulation.metrics.history import History, Scalar
+from morph_opt.simulation.metrics.promises import promise_metrics
+from morph_opt.simulation.metrics.schedule import (
     gpu_utilization_by_type,
     metrics_of,
     packing_metrics,
     service_metrics,
 )
-from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.replay.initial import require_initial
-from morph_opt.runs.jobs import JobRow, job_rows
-from morph_opt.runs.read import Parts
-from morph_opt.runs.rounds import RoundRow
-from morph_opt.runs.summary import BOUND_KEYS, Values, build_summary
-from morph_opt.runs.tally import Tally
+from morph_opt.simulation.runs.jobs import JobRow, job_rows
+from morph_opt.simulation.runs.read import Parts
+from morph_opt.simulation.runs.rounds import RoundRow
+from morph_opt.simulation.runs.summary import BOUND_KEYS, Values, build_summary
+from morph_opt.simulation.runs.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

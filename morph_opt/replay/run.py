@@ -9,12 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
-from morph_opt.domain.options import changed
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import (
+from morph_opt.core.domain import Allocation, Cluster, InputError, RoundState, Trace
+from morph_opt.core.domain.options import changed
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
+from morph_opt.replay.prepare import Prepared, versions_json
+from morph_opt.replay.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
+from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
+from morph_opt.scheduling.strict.rules import AllocationError
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import (
     Begun,
     Completed,
     Event,
@@ -27,21 +33,16 @@ from morph_opt.events.log import (
     StartKind,
     event_to_line,
 )
-from morph_opt.metrics.bounds.demands import job_demands, packed_demands
-from morph_opt.metrics.history import Scalar
-from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.speed import SpeedModel, pair_speeds
-from morph_opt.policies.base import Decision, Policy, RoundReport, decision_of
-from morph_opt.replay.prepare import Prepared, versions_json
-from morph_opt.replay.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
-from morph_opt.runs.early import EarlyEnd
-from morph_opt.runs.jobs import jobs_csv
-from morph_opt.runs.read import folder_parts
-from morph_opt.runs.rounds import RoundRow, round_row
-from morph_opt.runs.slo import Slo
-from morph_opt.runs.summary import summary_json
-from morph_opt.runs.tally import Tally
-from morph_opt.runs.write import (
+from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.simulation.metrics.history import Scalar
+from morph_opt.simulation.runs.early import EarlyEnd
+from morph_opt.simulation.runs.jobs import jobs_csv
+from morph_opt.simulation.runs.read import folder_parts
+from morph_opt.simulation.runs.rounds import RoundRow, round_row
+from morph_opt.simulation.runs.slo import Slo
+from morph_opt.simulation.runs.summary import summary_json
+from morph_opt.simulation.runs.tally import Tally
+from morph_opt.simulation.runs.write import (
     CONFIG,
     EVENTS,
     PARTIAL,
@@ -51,7 +52,6 @@ from morph_opt.runs.write import (
     create_folder,
     reopen_rounds,
 )
-from morph_opt.strict.rules import AllocationError
 
 LOG_ACCOUNT = "log.json"
 """File of a run folder: the report on the log that its jobs come from."""

@@ -11,25 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from morph_opt.clusters import cluster_of, cluster_to_tables, load_cluster, parse_short
-from morph_opt.clusters.spec import CLUSTER_FIELDS
-from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
-from morph_opt.documents.options import options_table, read_options
-from morph_opt.domain import Cluster, InputError, Trace, default_cluster
-from morph_opt.domain.arguments import require_type, shown
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.domain.options import given, settings
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.options import Scheduler
+from morph_opt.core.documents import Fields, exists, key_lines, read_toml, toml_text
+from morph_opt.core.documents.options import options_table, read_options
+from morph_opt.core.domain import Cluster, InputError, Trace, default_cluster
+from morph_opt.core.domain.arguments import require_type, shown
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.domain.options import given, settings
+from morph_opt.inputs.clusters import cluster_of, cluster_to_tables, load_cluster, parse_short
+from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS
+from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.replay.workload import Failures, Workload
-from morph_opt.traces.format import STATE_TRACE
+from morph_opt.scheduling.policies.options import Scheduler
+from morph_opt.simulation.engine.config import ReplayConfig
 
 if TYPE_CHECKING:
-    from morph_opt.decision.objective import Objective
-    from morph_opt.events.log import RoundDecided
-    from morph_opt.policies.base import Policy
-    from morph_opt.runs.read import Run
-    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.inputs.traces.format import LoadedTrace
+    from morph_opt.scheduling.decision.objective import Objective
+    from morph_opt.scheduling.policies.base import Policy
+    from morph_opt.simulation.events.log import RoundDecided
+    from morph_opt.simulation.runs.read import Run
 
 __all__ = ["PARTS", "Failures", "Scenario", "Scheduler", "Workload", "read_scenario"]
 
@@ -278,13 +278,13 @@ class Scenario:
         ------
         InputError
             For everything that a user can cause, found before the run begins.
-        morph_opt.strict.rules.AllocationError
+        morph_opt.scheduling.strict.rules.AllocationError
             If a policy of one's own breaks a rule.
         """
         from morph_opt.replay.prepare import prepare
         from morph_opt.replay.run import run_prepared
         from morph_opt.replay.watching import reason_at
-        from morph_opt.runs.read import Run
+        from morph_opt.simulation.runs.read import Run
 
         require_type("out", out, str, Path, None)
         require_type("resume", resume, bool)
@@ -303,7 +303,7 @@ def _name_of(word: str, value: Any) -> str | None:
     if value is None or isinstance(value, str | Path):
         return None if value is None else str(value)
     if word != "trace":
-        from morph_opt.policies.registry import name_of_value
+        from morph_opt.scheduling.policies.registry import name_of_value
 
         return name_of_value(word, value)
     trace = getattr(value, "trace", value)
@@ -335,7 +335,7 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
 
 def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
     """Return the cluster that is given, else that of the trace, else the default."""
-    from morph_opt.traces.registry import home_cluster
+    from morph_opt.inputs.traces.registry import home_cluster
 
     if isinstance(given, Cluster):
         return given

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.domain import InputError, PlanFamily, RoundState
-from morph_opt.domain.units import HOUR_S
-from morph_opt.engine.engine import Engine
-from morph_opt.events.log import Event, RoundDecided
-from morph_opt.policies.base import Decision
+from morph_opt.core.domain import InputError, PlanFamily, RoundState
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import recorded_decision
-from morph_opt.runs.write import EXPLAIN
+from morph_opt.scheduling.policies.base import Decision
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.events.log import Event, RoundDecided
+from morph_opt.simulation.runs.write import EXPLAIN
 
 if TYPE_CHECKING:
     from morph_opt.replay.scenario import Scenario
@@ -42,9 +42,9 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
     if not (explain or folder is not None or rules.rules):
         return prepared
 
-    from morph_opt.explanation.report import Effort
     from morph_opt.round.decide import make_explainer
     from morph_opt.round.watch import ExplanationLog, RoundDumper, WatchedPolicy, Watcher
+    from morph_opt.scheduling.explanation.report import Effort
 
     _require_watchable(prepared, explain, folder is not None)
     watchers: list[Watcher] = []
@@ -166,9 +166,9 @@ def reasons(
     InputError
         If the log does not follow from the run's inputs, or the job is in none of the rounds.
     """
-    from morph_opt.explanation.report import Effort, UnexplainedError
-    from morph_opt.explanation.text import job_text
     from morph_opt.round.decide import make_explainer
+    from morph_opt.scheduling.explanation.report import Effort, UnexplainedError
+    from morph_opt.scheduling.explanation.text import job_text
 
     explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from morph_opt.domain import SEEDS, InputError, Range
-from morph_opt.domain.options import documented, option, require_all
-from morph_opt.traces.options import TRACE_OPTIONS, TraceOptions
+from morph_opt.core.domain import SEEDS, InputError, Range
+from morph_opt.core.domain.options import documented, option, require_all
+from morph_opt.inputs.traces.options import TRACE_OPTIONS, TraceOptions
 
 
 @documented
@@ -46,7 +46,7 @@ class Workload(TraceOptions):
 
     @property
     def trace_options(self) -> dict[str, Any]:
-        """Options of the trace, as `morph_opt.traces.registry.load_trace` takes it."""
+        """Options of the trace, as `morph_opt.inputs.traces.registry.load_trace` takes it."""
         return {name: getattr(self, name) for name in TRACE_OPTIONS}
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_each, require_type
-from morph_opt.runs.read import Run
-from morph_opt.runs.views.view import open_runs
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_each, require_type
+from morph_opt.simulation.runs.read import Run
+from morph_opt.simulation.runs.views.view import open_runs
 
 
 def report(

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
 
 
 def make_parser() -> LineParser:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from morph_opt.report.api import report
-    from morph_opt.runs.read import other_folder
+    from morph_opt.simulation.runs.read import other_folder
 
     others = {path: other_folder(path) for path in options.runs}
     runs = [path for path in options.runs if others[path] is None]

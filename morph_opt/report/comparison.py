@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from morph_opt.metrics.history import Scalar
-from morph_opt.runs.summary import Values
-from morph_opt.runs.views.view import RunView
-from morph_opt.table import Table
+from morph_opt.core.table import Table
+from morph_opt.simulation.metrics.history import Scalar
+from morph_opt.simulation.runs.summary import Values
+from morph_opt.simulation.runs.views.view import RunView
 
 
 @dataclass(frozen=True, slots=True)

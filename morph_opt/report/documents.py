@@ -24,8 +24,8 @@ from morph_opt.report.drawing.gantt import draw_gantt
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import groupings, label, short
 from morph_opt.report.pairs import Pairs
-from morph_opt.runs.views.explanations import Price, Wait
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.views.explanations import Price, Wait
+from morph_opt.simulation.runs.views.view import RunView
 
 if TYPE_CHECKING:
     from bokeh.model import Model

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.documents.style import OTHER
+from morph_opt.core.documents.style import OTHER
 from morph_opt.report.paired import size_class
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.views.view import RunView
 
 LONGEST_LABEL = 60
 """Largest number of characters of a label."""

@@ -7,17 +7,22 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from morph_opt.documents.packaged import packaged_text
-from morph_opt.documents.style import PALETTE
+from morph_opt.core.documents.packaged import packaged_text
+from morph_opt.core.documents.style import PALETTE
+from morph_opt.core.table import Table
 from morph_opt.report import documents, tabular, words
 from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
 from morph_opt.report.groups import groupings
 from morph_opt.report.pairs import Pairs
-from morph_opt.runs.views.explanations import Price, is_explained, read_prices, read_waits
-from morph_opt.runs.views.series import gpus_held
-from morph_opt.runs.views.view import RunView
-from morph_opt.table import Table
+from morph_opt.simulation.runs.views.explanations import (
+    Price,
+    is_explained,
+    read_prices,
+    read_waits,
+)
+from morph_opt.simulation.runs.views.series import gpus_held
+from morph_opt.simulation.runs.views.view import RunView
 
 
 def build_page(views: Sequence[RunView]) -> str:

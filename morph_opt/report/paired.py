@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.domain import InputError
-from morph_opt.metrics.fairness import SIZES
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views.view import RunView
-from morph_opt.table import Table
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Table
+from morph_opt.simulation.metrics.fairness import SIZES
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.views.view import RunView
 
 SAME_S = 0.5
 """Difference in seconds below which completion times count as equal."""

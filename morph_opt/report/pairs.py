@@ -13,7 +13,7 @@ from formulations.arrays import Floats
 from morph_opt.report import words
 from morph_opt.report.comparison import unlike
 from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.views.view import RunView
 
 MOST_PAIRED = 1_000_000
 """Largest number of jobs times pairs; above it all pairs include the first run."""

@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing, line, logarithmic, rules
-from morph_opt.documents.style import BLUE, INK, ORANGE, PALETTE, key, looks, plain_number
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.documents.figures import drawing, line, logarithmic, rules
+from morph_opt.core.documents.style import BLUE, INK, ORANGE, PALETTE, key, looks, plain_number
+from morph_opt.core.domain import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from morph_opt.report.drawing.time_axis import TimeAxis
-    from morph_opt.runs.views.view import RunView
+    from morph_opt.simulation.runs.views.view import RunView
 
 
 MOST_VECTORS = 20_000
@@ -66,7 +66,7 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
     """
     from morph_opt.report.drawing.time_axis import TimeAxis
     from morph_opt.report.groups import groupings
-    from morph_opt.runs.views.series import gpus_held
+    from morph_opt.simulation.runs.views.series import gpus_held
 
     grouping = next((one for one in groupings(view) if one.key == colour), None)
     if grouping is None:
@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from morph_opt.runs.views.view import open_runs
+    from morph_opt.simulation.runs.views.view import open_runs
 
     if options.out.suffix.lower() != ".svg":
         raise InputError(f"must end in .svg, got {str(options.out)!r}", field="--out")

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from morph_opt.documents import LINES_BYTES, exists, read_bytes
+from morph_opt.core.documents import LINES_BYTES, exists, read_bytes
+from morph_opt.core.table import Cell, Table
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.groups import short
 from morph_opt.report.paired import size_class
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.views.explanations import Price
-from morph_opt.runs.views.series import Steps
-from morph_opt.runs.views.view import RunView
-from morph_opt.runs.write import EVENTS, JOBS
-from morph_opt.table import Cell, Table
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.views.explanations import Price
+from morph_opt.simulation.runs.views.series import Steps
+from morph_opt.simulation.runs.views.view import RunView
+from morph_opt.simulation.runs.write import EVENTS, JOBS
 
 MOST_ROWS = 200
 """Largest number of rows of a table."""

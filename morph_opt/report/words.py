@@ -10,10 +10,10 @@ import numpy as np
 from morph_opt.report.comparison import Comparison, number
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.paired import SAME_S, Pairing
-from morph_opt.runs.summary import Values
-from morph_opt.runs.views.explanations import Price
-from morph_opt.runs.views.series import Steps
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.summary import Values
+from morph_opt.simulation.runs.views.explanations import Price
+from morph_opt.simulation.runs.views.series import Steps
+from morph_opt.simulation.runs.views.view import RunView
 
 
 def hours(seconds: float) -> str:

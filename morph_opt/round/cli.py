@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.options import add_options, given_options
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.commandline.types import Number, whole
-from morph_opt.domain import SEEDS, InputError
-from morph_opt.explanation.report import Effort
-from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
+from morph_opt.core.commandline.options import add_options, given_options
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.domain import SEEDS, InputError
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.round.decide import RoundDecision
@@ -26,7 +26,7 @@ def make_parser() -> LineParser:
     """Build the parser; a policy option that is not given is absent from the namespace."""
 
     def drawn(given: argparse.Namespace) -> bool:
-        from morph_opt.policies.registry import draws
+        from morph_opt.scheduling.policies.registry import draws
 
         return draws(given.policy, packing="packing" in given)
 
@@ -80,9 +80,6 @@ def make_parser() -> LineParser:
     add(
         "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
     )
-    add(
-        "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
-    )
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
     for option in ("--why", "--explain", "--explain-jobs", "--explain-nodes"):
         parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")
@@ -104,13 +101,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from morph_opt.decision.rules.spec import read_rules
-    from morph_opt.documents.model import form_of
-    from morph_opt.explanation.conflict import RuleConflictError
-    from morph_opt.policies.auto import AUTO
-    from morph_opt.policies.registry import resolve
+    from morph_opt.core.documents.model import form_of
     from morph_opt.round.decide import decide_round
     from morph_opt.round.reader import read_snapshot
+    from morph_opt.scheduling.decision.rules.spec import read_rules
+    from morph_opt.scheduling.explanation.conflict import RuleConflictError
+    from morph_opt.scheduling.policies.auto import AUTO
+    from morph_opt.scheduling.policies.registry import resolve
 
     if arguments.write_model is not None:
         form_of(arguments.write_model, "--write-model")
@@ -152,10 +149,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namespace) -> None:
     """Print a decision as text or JSON, and as text what is kept back and explained."""
-    from morph_opt.explanation.text import explanation_text
     from morph_opt.round.live.sources import live_text
     from morph_opt.round.snapshot import to_text
     from morph_opt.round.text import decision_text
+    from morph_opt.scheduling.explanation.text import explanation_text
 
     as_text = arguments.format == "text"
     explained = "" if decided.explanation is None else explanation_text(decided.explanation)
@@ -172,7 +169,7 @@ def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namesp
 
 def _live(arguments: argparse.Namespace) -> Live | None:
     """Read what a scheduler answered; None if a snapshot is given."""
-    from morph_opt.documents import require_no_input
+    from morph_opt.core.documents import require_no_input
     from morph_opt.round.live.sources import read_live, write_snapshot
 
     if (arguments.state is None) == (arguments.live is None):

@@ -9,33 +9,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.decision.objective import Objective
-from morph_opt.decision.ranked import ExactMip, whole_model
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.documents.model import form_of, write_model
-from morph_opt.domain import Assignment, InputError, RoundState
-from morph_opt.domain.arguments import require_type
-from morph_opt.explanation.explainer import Explainer
-from morph_opt.explanation.report import Effort, RoundExplanation, rounded
-from morph_opt.explanation.text import job_text
-from morph_opt.perf.speed import SpeedModel, pair_speeds
-from morph_opt.policies.auto import AUTO, chosen
-from morph_opt.policies.base import SOLVING, Decision, Policy, decision_of
-from morph_opt.policies.milp import InfeasibleRoundError
-from morph_opt.policies.options import OPTIONS, PolicyOptions
-from morph_opt.policies.registry import (
+from morph_opt.core.documents.model import form_of, write_model
+from morph_opt.core.domain import Assignment, InputError, RoundState
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.core.table import Table
+from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
+from morph_opt.round.reader import parse_snapshot, read_snapshot
+from morph_opt.round.snapshot import Snapshot, parts_to_json
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.explanation.explainer import Explainer
+from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, rounded
+from morph_opt.scheduling.explanation.text import job_text
+from morph_opt.scheduling.policies.auto import AUTO, chosen
+from morph_opt.scheduling.policies.base import SOLVING, Decision, Policy, decision_of
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError
+from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
+from morph_opt.scheduling.policies.registry import (
     BASELINES,
     POLICIES,
     Decider,
     resolve,
 )
-from morph_opt.round.reader import parse_snapshot, read_snapshot
-from morph_opt.round.snapshot import Snapshot, parts_to_json
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.strict.check import BeliefChecks
-from morph_opt.strict.rules import AllocationError, StateFacts
-from morph_opt.table import Table
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
+from morph_opt.scheduling.strict.check import BeliefChecks
+from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
 
 DECISION_SCHEMA = "morph-opt/round-decision/1"
 

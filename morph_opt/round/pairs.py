@@ -8,10 +8,10 @@ from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any
 
-from morph_opt.documents import Fields, names_of, plain
-from morph_opt.domain import Cluster, ExecutionPlan, NodeType, Shape
-from morph_opt.domain._validate import require_iteration_s, require_name
-from morph_opt.perf.speed import SpeedModel, pair_speeds
+from morph_opt.core.documents import Fields, names_of, plain
+from morph_opt.core.domain import Cluster, ExecutionPlan, NodeType, Shape
+from morph_opt.core.domain._validate import require_iteration_s, require_name
+from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
 
 PairKey = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], str, Shape]
 

@@ -7,12 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.clusters.spec import LISTED_FIELDS, cluster_of
-from morph_opt.decision.rules.known import require_known_nodes
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.decision.rules.spec import RULE_FIELDS, rules_of
-from morph_opt.documents import Fields, exists, names_of, parse_json
-from morph_opt.domain import (
+from morph_opt.core.documents import Fields, exists, names_of, parse_json
+from morph_opt.core.domain import (
     Assignment,
     Cluster,
     ExecutionPlan,
@@ -22,12 +18,16 @@ from morph_opt.domain import (
     Placement,
     RoundState,
 )
-from morph_opt.domain.arguments import require_type
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.inputs.clusters.spec import LISTED_FIELDS, cluster_of
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
-from morph_opt.strict.check import BeliefChecks
-from morph_opt.strict.rules import StateFacts, Violation
+from morph_opt.scheduling.decision.rules.known import require_known_nodes
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.spec import RULE_FIELDS, rules_of
+from morph_opt.scheduling.strict.check import BeliefChecks
+from morph_opt.scheduling.strict.rules import StateFacts, Violation
 
 STATE = (
     "schema", "round", "time_s", "interval_s", "cluster", "jobs", "speeds", "rules"
@@ -213,7 +213,7 @@ def _complaint(row: Fields, field: str, broken: Violation) -> InputError:
 def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     value = document.raw("speeds")
     if value == "model":
-        from morph_opt.perf.analytic.zoo import builtin_model
+        from morph_opt.inputs.perf.analytic.zoo import builtin_model
 
         return builtin_model()
     if not isinstance(value, dict):

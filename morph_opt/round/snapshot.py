@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from formulations.resources import OPTIONAL
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.decision.rules.spec import to_dict
-from morph_opt.documents import JSON_BYTES, plain, read_stdin, write_atomically
-from morph_opt.documents import read_text as file_text
-from morph_opt.domain import Assignment, Cluster, JobState, RoundState
-from morph_opt.domain.arguments import require_type
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.core.documents import JSON_BYTES, plain, read_stdin, write_atomically
+from morph_opt.core.documents import read_text as file_text
+from morph_opt.core.domain import Assignment, Cluster, JobState, RoundState
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.spec import to_dict
 
 SCHEMA = "morph-opt/round-state/1"
 SPEEDS_SCHEMA = "morph-opt/speeds/1"
@@ -151,6 +151,6 @@ def read_text(path: str) -> str:
     Raises
     ------
     InputError
-        If it cannot be read or is too large; see `morph_opt.documents`.
+        If it cannot be read or is too large; see `morph_opt.core.documents`.
     """
     return read_stdin(JSON_BYTES) if path == "-" else file_text(path, JSON_BYTES)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from morph_opt.documents import Fields, names_of, plain
-from morph_opt.domain import (
+from morph_opt.core.documents import Fields, names_of, plain
+from morph_opt.core.domain import (
     Cluster,
     ExecutionPlan,
     InputError,
@@ -17,8 +17,8 @@ from morph_opt.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.domain._validate import require_iteration_s
-from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.core.domain._validate import require_iteration_s
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel
 from morph_opt.round.pairs import PairRow, pairs_from_json, pairs_of, pairs_to_json
 
 ROW_FIELDS = ("model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand))

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
-from morph_opt.domain import Cluster, InputError, RoundState
-from morph_opt.explanation.explainer import Explainer
-from morph_opt.explanation.report import UnexplainedError
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.milp import InfeasibleRoundError
+from morph_opt.core.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
+from morph_opt.core.domain import Cluster, InputError, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.round.snapshot import SPEEDS_SCHEMA, state_to_json, write_document
 from morph_opt.round.speeds import table_of, table_to_json
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.explanation.explainer import Explainer
+from morph_opt.scheduling.explanation.report import UnexplainedError
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError
 
 SPEEDS = "speeds.json"
 

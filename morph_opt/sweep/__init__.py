@@ -9,7 +9,7 @@
 
 from typing import TYPE_CHECKING
 
-from morph_opt.lazy import lazily
+from morph_opt.core.lazy import lazily
 
 if TYPE_CHECKING:
     from morph_opt.sweep.cell import Cell

@@ -22,18 +22,18 @@ from typing import Any
 
 import formulations
 import morph_opt
-from morph_opt.documents import LINES_BYTES, parse_toml, read_bytes
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_each, require_type
+from morph_opt.core.documents import LINES_BYTES, parse_toml, read_bytes
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_each, require_type
+from morph_opt.inputs.traces.format import STATE_TRACE
+from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
+from morph_opt.inputs.traces.registry import load_trace, takes_seed, trace_files, with_paths
+from morph_opt.inputs.traces.resampled import RESAMPLED, split_resampled
 from morph_opt.replay.initial import state_digest
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
-from morph_opt.runs.write import EVENTS, JOBS, ROUNDS
-from morph_opt.solvers.registry import ENTRIES, WORKER_PREFIX
-from morph_opt.traces.format import STATE_TRACE
-from morph_opt.traces.logs.registry import LOG_FORMATS
-from morph_opt.traces.registry import load_trace, takes_seed, trace_files, with_paths
-from morph_opt.traces.resampled import RESAMPLED, split_resampled
+from morph_opt.scheduling.solvers.registry import ENTRIES, WORKER_PREFIX
+from morph_opt.simulation.runs.slo import Slo
+from morph_opt.simulation.runs.write import EVENTS, JOBS, ROUNDS
 
 SCHEMA = "morph-opt/cell/1"
 KEPT = (EVENTS, JOBS, ROUNDS)
@@ -86,8 +86,8 @@ class Cell:
         Files of the run folder that are kept next to ``summary.json``.
     slo
         SLO for which alone the replay is run; None otherwise. The replay ends once it is certain to
-        miss the SLO (`morph_opt.runs.early`) and has no other result. One that comes to its end is
-        a result of `whole`.
+        miss the SLO (`morph_opt.simulation.runs.early`) and has no other result. One that comes to
+        its end is a result of `whole`.
     """
 
     scenario: Scenario

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import as_process, run_command
-from morph_opt.commandline.types import whole
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.core.commandline.types import whole
 
 ORPHANED = 75
 """Exit status if the worker is gone (EX_TEMPFAIL of sysexits.h)."""
@@ -67,9 +67,9 @@ def _run(given: argparse.Namespace) -> int:
     from morph_opt.replay.prepare import prepare
     from morph_opt.replay.run import run_prepared
     from morph_opt.replay.scenario import read_scenario
-    from morph_opt.runs.early import MissedError
-    from morph_opt.runs.slo import Slo
-    from morph_opt.runs.write import CONFIG
+    from morph_opt.simulation.runs.early import MissedError
+    from morph_opt.simulation.runs.slo import Slo
+    from morph_opt.simulation.runs.write import CONFIG
     from morph_opt.sweep.order import MISSED, SLO
 
     file = given.folder / SLO

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.running import run_command
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import run_command
+from morph_opt.core.domain import InputError
 
 if TYPE_CHECKING:
     from morph_opt.sweep.cell import Cell
@@ -80,8 +80,8 @@ def _main(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from morph_opt.documents import exists, write_atomically
-    from morph_opt.extend import named_by_file
+    from morph_opt.core.documents import exists, write_atomically
+    from morph_opt.core.extend import named_by_file
     from morph_opt.sweep.cell import versions
     from morph_opt.sweep.driver import run_cells, shown_progress
     from morph_opt.sweep.spec import list_text, read_list, read_spec
@@ -122,7 +122,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _listed(folder: Path) -> tuple[list[Cell], list[Found | None]]:
-    from morph_opt.documents import exists
+    from morph_opt.core.documents import exists
     from morph_opt.replay.scenario import Scenario
     from morph_opt.sweep.cell import Cell
     from morph_opt.sweep.spec import read_list

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from morph_opt.commandline.progress import stderr_progress
-from morph_opt.documents import LINES_BYTES, read_bytes
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_each, require_type
+from morph_opt.core.commandline.progress import stderr_progress
+from morph_opt.core.documents import LINES_BYTES, read_bytes
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_each, require_type
 from morph_opt.replay.prepare import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell

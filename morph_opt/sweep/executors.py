@@ -16,10 +16,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from morph_opt.documents import read_json
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.extend import extension, made_by
+from morph_opt.core.documents import read_json
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.extend import extension, made_by
 
 FIELD = "--on"
 CONNECT_S = 10

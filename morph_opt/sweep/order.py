@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.domain import InputError, Range
-from morph_opt.runs.slo import Slo
+from morph_opt.core.domain import InputError, Range
+from morph_opt.simulation.runs.slo import Slo
 
 RANGES = {
     "seconds": Range(0.1, 1e7),

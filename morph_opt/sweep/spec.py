@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import Fields, key_lines, names_of, read_json, read_toml
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_type
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.domain.options import Setting, asked
+from morph_opt.core.documents import Fields, key_lines, names_of, read_json, read_toml
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.domain.options import Setting, asked
 from morph_opt.replay.prepare import require_scheduler
 from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.sweep.cell import Cell

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import LINES_BYTES, Fields, exists, names_of, read_bytes, read_json
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_type
-from morph_opt.runs.write import SUMMARY
+from morph_opt.core.documents import LINES_BYTES, Fields, exists, names_of, read_bytes, read_json
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.simulation.runs.write import SUMMARY
 from morph_opt.sweep.cell import SCHEMA, Cell, key_of
 from morph_opt.sweep.order import MISSED, Done, Failure, Limits
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import unknown
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.core.table import Table
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.store import Found
-from morph_opt.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

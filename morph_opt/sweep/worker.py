@@ -24,11 +24,11 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from morph_opt.documents.parse import parse_toml
-from morph_opt.documents.writing import toml_text
-from morph_opt.runs.write import CONFIG, SUMMARY
+from morph_opt.core.documents.parse import parse_toml
+from morph_opt.core.documents.writing import toml_text
+from morph_opt.inputs.traces.registry import trace_paths, with_paths
+from morph_opt.simulation.runs.write import CONFIG, SUMMARY
 from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
-from morph_opt.traces.registry import trace_paths, with_paths
 
 STOP = threading.Event()
 """Event that is set when this process gives up: children are ended, no further ones started."""

@@ -14,17 +14,17 @@ import pytest
 from morph_opt.audit.__main__ import main
 from morph_opt.audit.instants import Audit, _largest_sum, audit
 from morph_opt.audit.recorded import read_recorded
-from morph_opt.clusters import load_cluster, parse_short
-from morph_opt.decision.rules.model import NonPreemptible, OperatorRules
-from morph_opt.domain import InputError, RoundState
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import InputError, RoundState
+from morph_opt.inputs.clusters import load_cluster, parse_short
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.replay.cli import main as replay_main
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
 from morph_opt.round.snapshot import Snapshot
-from morph_opt.runs.read import read_run
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.scheduling.decision.rules.model import NonPreemptible, OperatorRules
+from morph_opt.scheduling.policies.registry import PolicyOptions
+from morph_opt.simulation.runs.read import read_run
 
 CLUSTER = "4x8:A100-80GB"
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from morph_opt.audit.instants import Audit, audit
 from morph_opt.audit.recorded import read_recorded
 from morph_opt.audit.report import as_json, as_text
-from morph_opt.clusters import parse_short
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.inputs.clusters import parse_short
+from morph_opt.inputs.traces.logs.reading.row import Reading
 
 ANSWERS = Path(__file__).resolve().parents[1] / "round/live/answers"
 """``python -m tests.live.answers`` made them."""

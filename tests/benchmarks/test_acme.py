@@ -12,11 +12,11 @@ import pytest
 from benchmarks.acme.command import FIGURES, main, plots
 from benchmarks.acme.frame import box_of, read_log
 from benchmarks.acme.published import CLUSTERS, published, quantile
-from morph_opt.documents.style import plain_number
-from morph_opt.domain import InputError
-from morph_opt.table import Cell
-from morph_opt.traces.logs.frame import num_cdf, sum_cdf
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.core.documents.style import plain_number
+from morph_opt.core.domain import InputError
+from morph_opt.core.table import Cell
+from morph_opt.inputs.traces.logs.frame import num_cdf, sum_cdf
+from morph_opt.inputs.traces.logs.reading.row import Reading
 
 
 def table(name: str, *specs: str, as_published: bool = False) -> dict[str, list[Cell]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparison import calibration
-from morph_opt.policies.sizes import SHAPES, SizeModel
+from morph_opt.scheduling.policies.sizes import SHAPES, SizeModel
 
 
 def test_a_place_is_the_chance_of_no_more_work_given_what_was_done() -> None:

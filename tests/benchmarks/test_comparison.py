@@ -13,9 +13,9 @@ from benchmarks.comparison.objectives import objectives_table, write_block
 from benchmarks.comparison.page import page
 from benchmarks.comparison.picture import over_the_default
 from benchmarks.comparison.records import KNOWLEDGE, Record, interval, leads, ratios
-from morph_opt.domain import InputError
-from morph_opt.extend import extension
-from morph_opt.policies.registry import OBJECTIVES, POLICIES
+from morph_opt.core.domain import InputError
+from morph_opt.core.extend import extension
+from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES
 
 NAN = float("nan")
 ROW = Record(

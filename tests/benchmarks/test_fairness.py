@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.fairness import cli, own, ratios
 from benchmarks.fairness.normalised import least_throughput, life_throughput
-from morph_opt.domain import Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.registry import POLICIES, PolicyOptions, make_policy
+from morph_opt.core.domain import Trace
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.registry import POLICIES, PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import LINEAR, cluster, job
 
 

@@ -14,14 +14,14 @@ from benchmarks.hindsight import cli, search
 from benchmarks.hindsight.plan import Course, Follower, Plan, Run, Segment, Way, Work, tidied
 from benchmarks.hindsight.planned import Planned, due_by_name, plan_of
 from benchmarks.hindsight.search import Found
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import Cluster, ExecutionPlan, NodeType, Shape, Span, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.lower import avg_jct_lower_bound
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import Cluster, ExecutionPlan, NodeType, Shape, Span, Trace
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.metrics.bounds.demands import job_demands
+from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound
 from tests.engine.toys import ToySpeeds, cluster, random_trace
 
 

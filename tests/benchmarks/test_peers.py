@@ -13,12 +13,12 @@ from benchmarks.scale.measure import RESTATED, Row
 from benchmarks.scale.page import distances, page
 from benchmarks.scale.peers import Pop, onto_jobs, onto_row
 from formulations.round.check import check
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.domain import RoundState
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.core.domain import RoundState
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 from tests.waiting import PATIENCE_S
 
 ROUNDS = {"cold": cold_round(48, 3), "busy": busy_round(48, 3)}

@@ -25,7 +25,7 @@ from benchmarks.scale import cli as scale
 from benchmarks.scale import page as scale_page
 from benchmarks.solvers import figures as solvers
 from benchmarks.solvers.protocol import read_rows
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 from tests.documents.drawn import Gallery, functions_that_draw
 from tests.perf.worlds import pairs, true_runs
 

@@ -11,9 +11,9 @@ import pytest
 from benchmarks.planning import calibration
 from benchmarks.planning.cli import main
 from benchmarks.planning.queue import drawn, mean_wait_s, waits_s
-from morph_opt.domain import Cluster
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.core.domain import Cluster
 from morph_opt.replay.run import replay
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.engine.toys import Fifo, node_type
 from tests.plan.queue import mmk
 from tests.sweep.inline import ON, run_cells_here

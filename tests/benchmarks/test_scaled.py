@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.instances.scaled import BUSY_SHARE, busy_round, first_round, speeds_of
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
 
 
 def test_a_busy_round_has_its_share_of_jobs_on_nearly_all_gpus() -> None:

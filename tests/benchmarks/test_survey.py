@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.traces.survey import main, survey_page
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from tests.traces.logs.samples import SAMPLES, put
 
 

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.clusters import (
-    cluster_from_toml,
-    cluster_of,
-    cluster_to_tables,
-    cluster_to_toml,
-    load_cluster,
-    parse_short,
-    read_cluster,
-)
-from morph_opt.clusters.spec import CLUSTER_FIELDS
-from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
-from morph_opt.domain import (
+from morph_opt.core.documents import Fields, key_lines, parse_toml, toml_text
+from morph_opt.core.domain import (
     A800_NODE,
     GPU_TYPES,
     Cluster,
@@ -29,6 +19,16 @@ from morph_opt.domain import (
     NodeType,
     default_cluster,
 )
+from morph_opt.inputs.clusters import (
+    cluster_from_toml,
+    cluster_of,
+    cluster_to_tables,
+    cluster_to_toml,
+    load_cluster,
+    parse_short,
+    read_cluster,
+)
+from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS
 
 SPEC = """\
 name = "two racks"

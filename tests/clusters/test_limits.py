@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import A800_NODE, Cluster, InputError
+from morph_opt.core.domain import A800_NODE, Cluster, InputError
+from morph_opt.inputs.clusters import load_cluster
 
 
 @pytest.mark.parametrize("spec", ["999999999x8", "1000001x8", "600000x8+600000x8"])

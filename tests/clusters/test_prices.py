@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.clusters import cluster_from_toml, cluster_to_toml, parse_short
-from morph_opt.domain import GPU_TYPES, GpuType, InputError
+from morph_opt.core.domain import GPU_TYPES, GpuType, InputError
+from morph_opt.inputs.clusters import cluster_from_toml, cluster_to_toml, parse_short
 
 NODE = """
 [node_type.n]

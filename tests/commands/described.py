@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.commandline.parser import LineParser
-from morph_opt.commandline.types import NamedNumber, NamedNumbers, Number
-from morph_opt.domain import Range
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.types import NamedNumber, NamedNumbers, Number
+from morph_opt.core.domain import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def described(
     Parameters
     ----------
     parser
-        See `morph_opt.commandline.catalog.parser_of`.
+        See `morph_opt.commands.parser_of`.
     words
         Sub-commands that led to it.
     """

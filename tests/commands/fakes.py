@@ -6,9 +6,9 @@ from pathlib import Path
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.base import Capabilities
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome
+from morph_opt.scheduling.solvers.base import Capabilities
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome
 
 
 class Recorder:

@@ -377,7 +377,9 @@ def seen() -> dict[tuple[str, ...], object]:
 @pytest.fixture(autouse=True)
 def _without_the_costliest_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay's summary has others, which show what an option changes in them."""
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    monkeypatch.setattr(
+        "morph_opt.simulation.metrics.bounds.lower.completion_jct_s", lambda *a: None
+    )
 
 
 def outcome(

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from morph_opt.__main__ import main
-from morph_opt.commandline.catalog import COMMANDS, parser_of
-from morph_opt.commandline.parser import LineParser
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import nearest
+from morph_opt.commands import COMMANDS, parser_of
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import nearest
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.spec import scenario_of
 from tests.commands.described import described

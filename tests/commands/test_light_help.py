@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from morph_opt.commandline.catalog import COMMANDS
+from morph_opt.commands import COMMANDS
 
 HEAVY = {
     "bokeh", "highspy", "matplotlib", "networkx", "numpy", "ortools", "pandas", "pooch",
@@ -46,7 +46,7 @@ def test_no_parser_needs_a_library() -> None:
     """All in one process: what one of them loads would show."""
     code = f"""
 import json, sys
-from morph_opt.commandline.catalog import COMMANDS, parser_of
+from morph_opt.commands import COMMANDS, parser_of
 found, before = {{}}, set()
 for command in COMMANDS:
     parser_of(command.name).format_help()

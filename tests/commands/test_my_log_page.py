@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.traces.registry import load_trace
+from morph_opt.inputs.traces.registry import load_trace
 from tests.known import MAIN
 from tests.sweep.inline import ON, run_cells_here
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 from tests.commands.described import OptionFacts, described
 from tests.known import KNOWN, parser_of
 
@@ -78,7 +78,9 @@ def refused(
 @pytest.mark.parametrize("command", PARSERS)
 def test_options_say_what_they_take(command: str) -> None:
     for fact in (fact for name, fact in FACTS if name == command):
-        assert fact.kind != "other", f"{fact.name}: give it a type of morph_opt.commandline.types"
+        assert fact.kind != "other", (
+            f"{fact.name}: give it a type of morph_opt.core.commandline.types"
+        )
         ranged = fact.kind in ("number", "named number", "named numbers")
         assert (fact.range is not None) == ranged, fact.name
         assert fact.choices or fact.kind != "choice", fact.name

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from morph_opt import __main__ as root
-from morph_opt.commandline.catalog import COMMANDS
-from morph_opt.commandline.running import (
+from morph_opt.commands import COMMANDS
+from morph_opt.core.commandline.running import (
     BAD_INPUT,
     BROKEN_PIPE,
     BUG,
@@ -255,7 +255,7 @@ def test_a_defect_says_so_and_shows_where_on_demand(tmp_path: Path) -> None:
     """Only a process hides a traceback; `main` raises it, so no test is deceived."""
     # Python runs this module at every start: as if the parser of our own were broken.
     (tmp_path / "sitecustomize.py").write_text(
-        "import morph_opt.commandline.parser as parser\n"
+        "import morph_opt.core.commandline.parser as parser\n"
         "def broken(*args, **kwargs):\n    raise KeyError('oops')\n"
         "parser.LineParser.parse_args = broken\n"
     )
@@ -272,14 +272,14 @@ def test_a_defect_says_so_and_shows_where_on_demand(tmp_path: Path) -> None:
 OWN = """
 import numpy as np
 from formulations.round.tables import Level
-from morph_opt.decision.objective import Stateless
-from morph_opt import policies
-from morph_opt.policies.base import Decision
+from morph_opt.scheduling.decision.objective import Stateless
+from morph_opt.scheduling.policies import base
+from morph_opt.scheduling.policies.base import Decision
 
 def broken(belief, options):
     return {}["x"]
 
-class Policy(policies.base.Policy):
+class Policy(base.Policy):
     name = "mine"
     def __init__(self, belief, options): pass
     def decide(self, state): return self.answer(state)
@@ -361,7 +361,7 @@ def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str
 def test_progress_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from morph_opt.commandline import progress
+    from morph_opt.core.commandline import progress
     from morph_opt.replay import cli
 
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
@@ -392,7 +392,7 @@ def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(
 
 KEPT = """
 import resource, sys
-from morph_opt.commandline.running import as_process
+from morph_opt.core.commandline.running import as_process
 
 def main(_arguments):
     faults = []

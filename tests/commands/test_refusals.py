@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.domain.errors import on_command_line
-from morph_opt.domain.options import asked
-from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
-from morph_opt.policies.registry import OBJECTIVES, POLICIES
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.errors import on_command_line
+from morph_opt.core.domain.options import asked
+from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.replay.cli import make_parser, scenario_from
-from morph_opt.traces.options import LogOptions
+from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS
+from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES
 from tests.commands.described import described
 from tests.known import KNOWN, MAIN, parser_of
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline.options import add_options, flagged, given_options, words_of
-from morph_opt.commandline.parser import LineParser
-from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
-from morph_opt.documents.options import options_table, read_options
-from morph_opt.domain import InputError, Range
-from morph_opt.domain.errors import on_command_line
-from morph_opt.domain.options import asked, changed, documented, option, settings
+from morph_opt.core.commandline.options import add_options, flagged, given_options, words_of
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.documents import Fields, key_lines, parse_toml, toml_text
+from morph_opt.core.documents.options import options_table, read_options
+from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain.errors import on_command_line
+from morph_opt.core.domain.options import asked, changed, documented, option, settings
+from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.replay.scenario import PARTS, Scenario, Scheduler, Workload
 from morph_opt.sweep import spec as sweep
-from morph_opt.traces.options import LogOptions
 from tests.options_page import METRICS, PAGE, SCHEMA, page, schema, table
 from tests.options_schema import options_schema
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.compare.cli import _upright, main
-from morph_opt.table import Table
+from morph_opt.core.table import Table
 from tests.runs.views.worlds import moved, paired
 
 

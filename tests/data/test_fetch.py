@@ -16,10 +16,10 @@ from pathlib import Path
 import pooch
 import pytest
 
-from morph_opt.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
-from morph_opt.data.__main__ import main
-from morph_opt.domain import InputError
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
+from morph_opt.inputs.data.cli import main
+from morph_opt.inputs.traces.registry import load_trace
 
 FILES = {"LICENSE": b"free\n", "simulator/workloads/naive.csv": b"name\n"}
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from formulations.round.check import check
-from morph_opt.decision.at_best import at_best
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.domain import JobState, RoundState
-from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.scheduling.decision.at_best import at_best
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits
 from tests.policies.worlds import LINEAR, cluster, queued, random_world, running, state
 
 WHOLE, HALF = {0: [0, 1, 2, 3]}, {0: [0, 1]}

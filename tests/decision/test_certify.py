@@ -9,9 +9,9 @@ from formulations.objectives import guarantee, kept
 from formulations.prices.certify import bound_by_prices
 from formulations.round.rules import broken_rule, with_floor, with_promises
 from formulations.round.tables import RoundProblem
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 

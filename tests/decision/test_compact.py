@@ -13,17 +13,17 @@ from formulations.mps import to_mps
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
-from morph_opt.decision.candidates.slices import compacted
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.params import CoreParams, LadderParams
-from morph_opt.decision.placement import place
-from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip, whole_model
-from morph_opt.decision.rules.model import GangLimit, OperatorRules, TenantQuota
-from morph_opt.domain import JobState, RoundState
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.scheduling.decision.candidates.slices import compacted
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.params import CoreParams, LadderParams
+from morph_opt.scheduling.decision.placement import place
+from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, TenantQuota
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
 from tests.policies import worlds
 from tests.policies.worlds import cluster, queued, speeds
 

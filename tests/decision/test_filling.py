@@ -10,11 +10,11 @@ import pytest
 import morph_opt as mo
 from formulations.round.check import RuleError, check
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.filling import completed
-from morph_opt.decision.method import Solved
-from morph_opt.events.log import Started, Submitted
-from morph_opt.solvers.outcome import Outcome, Status, Stop
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.filling import completed
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.solvers.outcome import Outcome, Status, Stop
+from morph_opt.simulation.events.log import Started, Submitted
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.packed_rounds import packed_level, packed_round
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round

@@ -14,12 +14,12 @@ from formulations.node_pattern import build
 from formulations.round import decode
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level, RoundProblem
-from morph_opt.decision import ranked
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.params import CutParams, LadderParams
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status
+from morph_opt.scheduling.decision import ranked
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.params import CutParams, LadderParams
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 

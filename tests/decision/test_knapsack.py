@@ -27,14 +27,14 @@ from formulations.round.check import check
 from formulations.round.rule_table import RULE_X
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import Solved
-from morph_opt.decision.params import DEFAULTS, CoreParams, LadderParams
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.spread import floor_of
-from morph_opt.decision.steps import knapsack
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.params import DEFAULTS, CoreParams, LadderParams
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.decision.spread import floor_of
+from morph_opt.scheduling.decision.steps import knapsack
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
 from tests.campaigns import blocks
 from tests.decision.worlds import Posed, unpromised
 from tests.formulations.worlds import oracle

@@ -13,8 +13,8 @@ from formulations.knapsack import Tables, find_items, losing, priced, rounded
 from formulations.round import decode
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.params import CoreParams, LadderParams
-from morph_opt.decision.steps import knapsack
+from morph_opt.scheduling.decision.params import CoreParams, LadderParams
+from morph_opt.scheduling.decision.steps import knapsack
 from tests.decision.test_knapsack import LARGER, SIZES, climbed
 from tests.decision.worlds import unpromised
 from tests.formulations.worlds import oracle

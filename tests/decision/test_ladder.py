@@ -15,16 +15,16 @@ from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision import climb
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import Solved
-from morph_opt.decision.params import CoreParams, LadderParams, SubRoundParams
-from morph_opt.decision.placement import place
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status, relative_gap
+from morph_opt.scheduling.decision import climb
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.params import CoreParams, LadderParams, SubRoundParams
+from morph_opt.scheduling.decision.placement import place
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
+from morph_opt.scheduling.policies.objectives.plain import Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status, relative_gap
 from tests.campaigns import blocks
 from tests.decision.worlds import Posed, unpromised
 from tests.formulations.worlds import oracle

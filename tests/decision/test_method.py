@@ -11,17 +11,17 @@ import pytest
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.decision.deadline import Deadline
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.method import Solved
-from morph_opt.decision.params import DEFAULTS
-from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.rules.model import Maintenance, NodeRule, OperatorRules
-from morph_opt.policies.milp import ClaimError, MilpPolicy
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.scheduling.decision.deadline import Deadline
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.params import DEFAULTS
+from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
+from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules
+from morph_opt.scheduling.policies.milp import ClaimError, MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
 from tests.policies.worlds import EXACT, LINEAR, cluster, queued, state
 
 
@@ -128,7 +128,7 @@ def test_nothing_else_assembles_a_round(project_root: Path) -> None:
         for word in ("apply_rules(", "ranks_below(", "goals_of(")
         if word in path.read_text("utf-8").replace(f"def {word}", "")
     }
-    pose = "morph_opt/decision/pose.py"
+    pose = "morph_opt/scheduling/decision/pose.py"
     assert found == {
         (pose, "apply_rules("),
         (pose, "ranks_below("),

@@ -11,7 +11,7 @@ import pytest
 
 import morph_opt as mo
 from formulations.round.tables import Level, LevelError
-from morph_opt.decision.objective import goals_of
+from morph_opt.scheduling.decision.objective import goals_of
 from tests.formulations.worlds.random_rounds import random_round
 
 
@@ -49,7 +49,9 @@ def test_what_a_level_refuses_names_the_objective(objective: mo.Stateless, rule:
     assert type(objective).__name__ in str(refused.value)
 
 
-@pytest.mark.parametrize("first", ["formulations.round.tables", "morph_opt.decision.objective"])
+@pytest.mark.parametrize(
+    "first", ["formulations.round.tables", "morph_opt.scheduling.decision.objective"]
+)
 def test_a_level_raises_the_same_whatever_was_imported_before(first: str) -> None:
     code = f"""
 import {first}, numpy

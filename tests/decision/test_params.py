@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import morph_opt.decision
-from morph_opt.decision.params import DEFAULTS, CoreParams, LadderParams, Params, SubRoundParams
+import morph_opt.scheduling.decision
+from morph_opt.scheduling.decision.params import (
+    DEFAULTS,
+    CoreParams,
+    LadderParams,
+    Params,
+    SubRoundParams,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: 
 def test_no_steering_number_is_a_constant_of_a_module() -> None:
     """A module constant that is a number, or several, is a parameter without a name and a range."""
     found = set()
-    for path in sorted(Path(morph_opt.decision.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(morph_opt.scheduling.decision.__file__).parent.rglob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             value = getattr(node, "value", None)
             if not isinstance(node, ast.Assign | ast.AnnAssign) or value is None:
@@ -53,7 +59,7 @@ def test_no_steering_number_is_a_constant_of_a_module() -> None:
 
 def test_every_parameter_has_a_sentence() -> None:
     """The documentation of a field is the string below it."""
-    source = Path(morph_opt.decision.params.__file__).read_text("utf-8")
+    source = Path(morph_opt.scheduling.decision.params.__file__).read_text("utf-8")
     kinds = {kind.__name__: kind for kind in Params.__subclasses__()}
     seen = 0
     for node in ast.parse(source).body:

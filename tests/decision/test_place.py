@@ -7,9 +7,9 @@ import pytest
 
 from formulations.round.decode import pack
 from formulations.round.tables import NONE, Selection
-from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.placement import to_allocation
-from morph_opt.domain import RoundState
+from morph_opt.core.domain import RoundState
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.placement import to_allocation
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.rounds import STAY, decided
 from tests.policies.worlds import (

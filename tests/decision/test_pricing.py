@@ -15,12 +15,12 @@ from formulations.node_pattern import patterns
 from formulations.parameters import PatternParams
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision import pricing
-from morph_opt.decision.params import LadderParams, PricingParams
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.solvers.base import Solver
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status
+from morph_opt.scheduling.decision import pricing
+from morph_opt.scheduling.decision.params import LadderParams, PricingParams
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status
 from tests.campaigns import blocks
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 

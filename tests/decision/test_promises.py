@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from morph_opt.policies.options import PolicyOptions
 from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.policies.options import PolicyOptions
 
 Fields = dict[str, Any]
 

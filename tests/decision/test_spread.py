@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import RoundMethod
-from morph_opt.decision.ranked import ExactMip
-from morph_opt.decision.spread import floor_of, reachable
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Status, relative_gap
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import RoundMethod
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.decision.spread import floor_of, reachable
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Status, relative_gap
 from tests.decision.test_ladder import LIMITS
 from tests.decision.worlds import Posed, unpromised
 from tests.formulations.worlds import oracle

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from morph_opt.decision.params import SubRoundParams
-from morph_opt.decision.steps.freed import branches_of
-from morph_opt.decision.steps.turns import Turns
+from morph_opt.scheduling.decision.params import SubRoundParams
+from morph_opt.scheduling.decision.steps.freed import branches_of
+from morph_opt.scheduling.decision.steps.turns import Turns
 from tests.formulations.worlds.rounds import Candidate, tiny
 
 PARAMS = SubRoundParams()

@@ -19,7 +19,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from morph_opt.documents.style import INK, PALETTE
+from morph_opt.core.documents.style import INK, PALETTE
 
 COLOURS = {colour.lower() for colour in (*PALETTE, INK)}
 NUMBER = re.compile(r"[-\N{MINUS SIGN}]?\d[\d.,]*[kM%x]?")

@@ -15,26 +15,26 @@ from benchmarks.published.parts import tiresias_samples
 from benchmarks.readme.cases import cases
 from benchmarks.readme.rerun import read_measured
 from benchmarks.readme.results import load
-from morph_opt.clusters import read_cluster
-from morph_opt.decision.rules.spec import read_rules
-from morph_opt.documents import TOML_BYTES, read_text
-from morph_opt.domain import default_cluster
-from morph_opt.engine.node_events import read_node_events
-from morph_opt.perf.analytic.modelfile import outlines_of, population_of
-from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.runs_csv import read_runs
-from morph_opt.perf.tables.gavel import read_throughputs
+from morph_opt.core.documents import TOML_BYTES, read_text
+from morph_opt.core.domain import default_cluster
+from morph_opt.inputs.clusters import read_cluster
+from morph_opt.inputs.perf.analytic.modelfile import outlines_of, population_of
+from morph_opt.inputs.perf.analytic.zoo import builtin_population
+from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.traces import gavel, tiresias
+from morph_opt.inputs.traces.morphling import read_table as read_placements
+from morph_opt.inputs.traces.morphling import read_workload
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.reader import read_snapshot
-from morph_opt.runs.read import Run, folder_parts, read_run
-from morph_opt.runs.rounds import HEADER
-from morph_opt.runs.views.explanations import read_prices, read_waits
-from morph_opt.runs.views.view import RunView
-from morph_opt.runs.write import Recorded
-from morph_opt.shares.share_file import read_instances
-from morph_opt.traces import gavel, tiresias
-from morph_opt.traces.morphling import read_table as read_placements
-from morph_opt.traces.morphling import read_workload
+from morph_opt.scheduling.decision.rules.spec import read_rules
+from morph_opt.scheduling.shares.share_file import read_instances
+from morph_opt.simulation.engine.node_events import read_node_events
+from morph_opt.simulation.runs.read import Run, folder_parts, read_run
+from morph_opt.simulation.runs.rounds import HEADER
+from morph_opt.simulation.runs.views.explanations import read_prices, read_waits
+from morph_opt.simulation.runs.views.view import RunView
+from morph_opt.simulation.runs.write import Recorded
 
 CASE = cases(("base",))[0]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.documents import JSON_BYTES, read_bytes, read_text, write_atomically
-from morph_opt.documents.limits import LIMIT_VARIABLE
-from morph_opt.domain import InputError, default_cluster
+from morph_opt.core.documents import JSON_BYTES, read_bytes, read_text, write_atomically
+from morph_opt.core.documents.limits import LIMIT_VARIABLE
+from morph_opt.core.domain import InputError, default_cluster
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.rounds import HEADER
-from morph_opt.runs.write import RunWriter, create_folder
+from morph_opt.simulation.runs.rounds import HEADER
+from morph_opt.simulation.runs.write import RunWriter, create_folder
 
 # ---------------------------------------------------------------- writing
 
@@ -46,7 +46,7 @@ def test_a_file_is_private_until_it_has_its_name(
         seen.append(mode)
         return opened(path, flags, mode)
 
-    monkeypatch.setattr("morph_opt.documents.writing.os.open", watch)
+    monkeypatch.setattr("morph_opt.core.documents.writing.os.open", watch)
     before = os.umask(0o027)
     try:
         write_atomically(tmp_path / "x", "text")
@@ -63,7 +63,7 @@ def test_nothing_is_left_of_a_write_that_fails(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("morph_opt.documents.writing.os.fsync", full)
+    monkeypatch.setattr("morph_opt.core.documents.writing.os.fsync", full)
     with pytest.raises(InputError, match=r"x: cannot be written \(No space left on device\)"):
         write_atomically(tmp_path / "x", "text")
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from tests.documents.readers import Reader, all_readers
 
 READERS = tuple(all_readers())

@@ -11,19 +11,19 @@ pytest.importorskip("pandas", reason="the extra for logs is not installed")
 
 from morph_opt.audit.instants import Audit, Instant
 from morph_opt.audit.report import draw as draw_audit
-from morph_opt.clusters import load_cluster
-from morph_opt.documents.figures import drawing, logarithmic
-from morph_opt.perf.analytic.prior import prior
-from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.figures import fit_figure
-from morph_opt.perf.fitting.fit import fit
+from morph_opt.core.documents.figures import drawing, logarithmic
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.analytic.prior import prior
+from morph_opt.inputs.perf.analytic.zoo import builtin_population
+from morph_opt.inputs.perf.figures import fit_figure
+from morph_opt.inputs.perf.fitting.fit import fit
+from morph_opt.inputs.topology.draw import draw_topology
+from morph_opt.inputs.traces.logs.describe import draw as draw_log
+from morph_opt.inputs.traces.logs.frame import read_frame
+from morph_opt.inputs.traces.logs.guess import chosen
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.report.picture import MEASURES, draw_cdf, draw_timeline
-from morph_opt.runs.views.view import open_run, open_runs
-from morph_opt.topology.draw import draw_topology
-from morph_opt.traces.logs.describe import draw as draw_log
-from morph_opt.traces.logs.frame import read_frame
-from morph_opt.traces.logs.guess import chosen
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.simulation.runs.views.view import open_run, open_runs
 from tests.documents.drawn import Gallery, functions_that_draw, problems
 from tests.perf.worlds import entry, pairs, true_runs
 from tests.runs.views.worlds import hostile, moved, paired

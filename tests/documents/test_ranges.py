@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.published import figures as published
-from morph_opt.clusters import cluster_from_toml, parse_short
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.clusters import cluster_from_toml, parse_short
+from morph_opt.inputs.traces import gavel, tiresias
 from morph_opt.replay import cli
-from morph_opt.traces import gavel, tiresias
 
 HEADER = "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight\n"
 JOBS = [

@@ -1,4 +1,4 @@
-"""No file is read or written beside `morph_opt.documents`."""
+"""No file is read or written beside `morph_opt.core.documents`."""
 
 from __future__ import annotations
 

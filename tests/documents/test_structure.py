@@ -8,9 +8,9 @@ from enum import StrEnum
 
 import pytest
 
-from morph_opt.documents import Fields, key_lines, parse_toml, plain, structure
-from morph_opt.domain import ExecutionPlan, InputError
-from morph_opt.domain._validate import require_int
+from morph_opt.core.documents import Fields, key_lines, parse_toml, plain, structure
+from morph_opt.core.domain import ExecutionPlan, InputError
+from morph_opt.core.domain._validate import require_int
 
 
 class Colour(StrEnum):

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from morph_opt.documents.style import DARK, INK, LIGHT, PALETTE, Look, key, looks
-from morph_opt.policies.catalog import OBJECTIVES
-from morph_opt.policies.registry import POLICIES
+from morph_opt.core.documents.style import DARK, INK, LIGHT, PALETTE, Look, key, looks
+from morph_opt.scheduling.policies.catalog import OBJECTIVES
+from morph_opt.scheduling.policies.registry import POLICIES
 
 Floats = npt.NDArray[np.float64]
 LIKENESS = 15.0

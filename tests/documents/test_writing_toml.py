@@ -9,11 +9,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from morph_opt.clusters import cluster_from_toml, cluster_to_toml
-from morph_opt.documents import key_lines, parse_toml, toml_text
-from morph_opt.domain import Cluster, GpuType, Leaf, Node, NodeType
-from morph_opt.perf.analytic.modelfile import dump, entries_of
-from morph_opt.perf.analytic.zoo import ZOO_FILE, zoo_text
+from morph_opt.core.documents import key_lines, parse_toml, toml_text
+from morph_opt.core.domain import Cluster, GpuType, Leaf, Node, NodeType
+from morph_opt.inputs.clusters import cluster_from_toml, cluster_to_toml
+from morph_opt.inputs.perf.analytic.modelfile import dump, entries_of
+from morph_opt.inputs.perf.analytic.zoo import ZOO_FILE, zoo_text
 from morph_opt.replay.scenario import Scenario, read_scenario
 
 NAMES = st.text(

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Allocation,
     Assignment,
     ExecutionPlan,
@@ -14,7 +14,7 @@ from morph_opt.domain import (
     RoundState,
     Shape,
 )
-from morph_opt.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.base import Decision, Policy
 from tests.engine.toys import ToySpeeds, first_fit, free_gpus, hold
 
 

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
-from morph_opt.events.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
+from morph_opt.core.domain import InputError, Trace
 from morph_opt.replay.run import replay
-from morph_opt.strict.rules import AllocationError
+from morph_opt.scheduling.strict.rules import AllocationError
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import (
+    NodeEvent,
+    merged,
+    random_failures,
+    read_node_events,
+)
+from morph_opt.simulation.events.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 ONE_SECOND = ToySpeeds({"m": 1.0}, counts=(1, 2, 4))

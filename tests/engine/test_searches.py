@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt.domain import Allocation, InputError, RoundState, Trace
-from morph_opt.domain.trace import Search
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import Cancelled, Ended, event_from_line, event_to_line
-from morph_opt.metrics.schedule import longest_wait_s, reported_s
-from morph_opt.policies.base import Decision, Policy
+from morph_opt.core.domain import Allocation, InputError, RoundState, Trace
+from morph_opt.core.domain.trace import Search
+from morph_opt.inputs.traces.morphling import read_workload
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.initial import continued
 from morph_opt.replay.run import replay
-from morph_opt.traces.morphling import read_workload
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import Cancelled, Ended, event_from_line, event_to_line
+from morph_opt.simulation.metrics.schedule import longest_wait_s, reported_s
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 
 FREE = ReplayConfig(restart_s=0.0)

@@ -6,17 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Cluster, InputError, JobState, RoundState, Trace
-from morph_opt.domain.starting import StartPrices
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus, Started, StartKind, event_from_line, event_to_line
-from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.initial import initial_demands
-from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
-from morph_opt.policies.base import Decision, Policy
+from morph_opt.core.domain import Cluster, InputError, JobState, RoundState, Trace
+from morph_opt.core.domain.starting import StartPrices
 from morph_opt.replay.initial import continued, with_prices
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import (
+    NodeStatus,
+    Started,
+    StartKind,
+    event_from_line,
+    event_to_line,
+)
+from morph_opt.simulation.metrics.bounds.demands import job_demands
+from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from tests.engine.toys import GC, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 SPEEDS = ToySpeeds({"m": 1.0}, counts=(1, 2))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.domain import Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import (
+from morph_opt.core.domain import Trace
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import (
     Completed,
     Ended,
     EndReason,
@@ -20,8 +22,6 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.replay.result import ReplayResult
-from morph_opt.replay.run import replay
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 
 TRACE = Trace.of("two", [job("a", 0.0, 100), job("b", 70.0, 30)])

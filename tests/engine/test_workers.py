@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Assignment,
     Cluster,
     ExecutionPlan,
@@ -19,15 +18,16 @@ from morph_opt.domain import (
     PlanFamily,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.events.log import Completed, Started
-from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
-from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.strict.facts import RunLookup
-from morph_opt.traces.registry import load_trace
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.strict.facts import RunLookup
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.events.log import Completed, Started
+from morph_opt.simulation.metrics.bounds.demands import impossible_jobs, job_demands
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
 NODES = load_cluster("1x2:V100+2x2:P100")

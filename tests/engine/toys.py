@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Allocation,
     Assignment,
@@ -24,9 +24,9 @@ from morph_opt.domain import (
     Trace,
     partitions,
 )
-from morph_opt.perf.speed import Configuration
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.traces.format import LoadedTrace
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.scheduling.policies.base import Decision, Policy
 
 DP = ExecutionPlan.parse("dp")
 GC = ExecutionPlan.parse("dp+gc")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.domain import ExecutionPlan, InputError, Placement
-from morph_opt.events.log import (
+from morph_opt.core.domain import ExecutionPlan, InputError, Placement
+from morph_opt.simulation.events.log import (
     Begun,
     Completed,
     Ended,

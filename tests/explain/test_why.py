@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt import runs
-from morph_opt.domain import InputError
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import RoundDecided
+from morph_opt.core.domain import InputError
 from morph_opt.explain.cli import main
 from morph_opt.explain.why import stretches, why
-from morph_opt.policies.objectives.plain import Jct
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.watching import repeated
-from morph_opt.runs.write import CONFIG
+from morph_opt.scheduling.policies.objectives.plain import Jct
+from morph_opt.simulation import runs
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import RoundDecided
+from morph_opt.simulation.runs.write import CONFIG
 
 TRACE = "tests.engine.toys:trace/6"
 

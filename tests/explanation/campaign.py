@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from morph_opt.explanation.report import UnexplainedError
+from morph_opt.scheduling.explanation.report import UnexplainedError
 from tests.explanation.test_enumeration import examined
 
 

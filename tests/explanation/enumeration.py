@@ -16,12 +16,7 @@ import numpy as np
 
 from formulations.objectives import guarantee, kept
 from formulations.round.tables import NONE, Level, RoundProblem
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.method import Evidence
-from morph_opt.decision.objective import Objective, Stateless
-from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.rules.model import Maintenance, NodeRule, OperatorRules, Rule
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Assignment,
     Cluster,
@@ -36,10 +31,15 @@ from morph_opt.domain import (
     Span,
     partitions,
 )
-from morph_opt.explanation.report import JobExplanation, Option, RoundExplanation
-from morph_opt.perf.speed import Configuration
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.inputs.perf.speed import Configuration
 from morph_opt.round.speeds import SpeedRow, SpeedTable
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.method import Evidence
+from morph_opt.scheduling.decision.objective import Objective, Stateless
+from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
+from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules, Rule
+from morph_opt.scheduling.explanation.report import JobExplanation, Option, RoundExplanation
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
 from tests.decision.rules.worlds import _rules, _with_past
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import DP, GC, state

@@ -8,8 +8,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -19,12 +21,10 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.domain import RoundState
-from morph_opt.explanation.case import Case
-from morph_opt.explanation.conflict import Conflict, rules_in_conflict, smallest_conflict
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.scheduling.explanation.case import Case
+from morph_opt.scheduling.explanation.conflict import Conflict, rules_in_conflict, smallest_conflict
+from morph_opt.scheduling.policies.objectives.plain import Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.decision.rules.worlds import best_by_audit, plain_view, ruled_world
 from tests.policies.worlds import EXACT, LINEAR, cluster, queued, running, state
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip
-from morph_opt.explanation.explainer import Explainer, as_granted
-from morph_opt.explanation.report import Effort
-from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.explanation.explainer import Explainer, as_granted
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.explanation.enumeration import Enumerated, complaints, random_round
 from tests.formulations.worlds.solving import FORMULATIONS
 from tests.policies.worlds import EXACT

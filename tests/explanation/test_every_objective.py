@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.decision.rules.model import GangLimit, OperatorRules, TenantQuota
-from morph_opt.domain import JobState, RoundState
-from morph_opt.explanation.case import Case
-from morph_opt.explanation.report import Effort
-from morph_opt.perf.tables.gavel import GavelTable
-from morph_opt.policies.options import MILP_OPTIONS
-from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.tables.gavel import GavelTable
+from morph_opt.inputs.traces.twins.gavel import gavel_twin
 from morph_opt.round.decide import make_explainer
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
-from morph_opt.traces.twins.gavel import gavel_twin
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, TenantQuota
+from morph_opt.scheduling.explanation.case import Case
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.policies.options import MILP_OPTIONS
+from morph_opt.scheduling.policies.registry import OBJECTIVES, PolicyOptions, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 CLUSTER = load_cluster("2x1:V100+2x1:P100+2x1:K80").with_prices(
     {"V100": 2.48, "P100": 1.46, "K80": 0.45}

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import Selection
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import A800_NODE, Cluster, JobState, RoundState
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.tables.table import MeasuredTable
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -20,16 +23,13 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.decision.rules.spec import KINDS
-from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
-from morph_opt.explanation.explainer import as_granted
-from morph_opt.explanation.report import Effort
-from morph_opt.explanation.text import _REASONS, explanation_text
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.tables.table import MeasuredTable
-from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.scheduling.decision.rules.spec import KINDS
+from morph_opt.scheduling.explanation.explainer import as_granted
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.explanation.text import _REASONS, explanation_text
+from morph_opt.scheduling.policies.milp import MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.explanation.worlds import ONE, builder, by_job, explained
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import (
@@ -234,7 +234,7 @@ def test_text_and_json_agree() -> None:
 
 
 def test_every_reason_has_words() -> None:
-    from morph_opt.explanation.report import JobExplanation
+    from morph_opt.scheduling.explanation.report import JobExplanation
 
     text = JobExplanation.__doc__ or ""
     for reason in _REASONS:
@@ -244,9 +244,9 @@ def test_every_reason_has_words() -> None:
 def test_a_what_if_ends_by_counting_solves(monkeypatch: pytest.MonkeyPatch) -> None:
     """No clock decides: after so many models the solver answers that it does not know."""
     here = state(cluster(1), queued("a"), queued("b"))
-    monkeypatch.setattr("morph_opt.explanation.case.SOLVES", 1)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.case.SOLVES", 1)
     found = by_job(explained(ONE, here))
     assert {job.reason for job in found.values()} == {"best", "tie"}
-    monkeypatch.setattr("morph_opt.explanation.case.SOLVES", 0)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.case.SOLVES", 0)
     found = by_job(explained(ONE, here))
     assert {job.reason for job in found.values()} == {"best", "not_examined"}

@@ -9,12 +9,12 @@ import pytest
 
 from formulations import node_assignment, node_pattern
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.domain import SideDemand
-from morph_opt.explanation.prices import Prices
-from morph_opt.explanation.report import Effort
-from morph_opt.explanation.text import job_text
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.core.domain import SideDemand
+from morph_opt.scheduling.explanation.prices import Prices
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.explanation.text import job_text
+from morph_opt.scheduling.policies.objectives.plain import Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.explanation.worlds import ONE, UNIT, builder, by_job, explained
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import RoundSize, random_level, random_round

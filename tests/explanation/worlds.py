@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.domain import RoundState
-from morph_opt.explanation.explainer import Explainer
-from morph_opt.explanation.report import Effort, JobExplanation, RoundExplanation
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.objectives.plain import Jct, Throughput
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.core.domain import RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.explanation.explainer import Explainer
+from morph_opt.scheduling.explanation.report import Effort, JobExplanation, RoundExplanation
+from morph_opt.scheduling.policies.milp import MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.policies.worlds import EXACT, speeds
 
 UNIT = 60.0 / 90.0

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import morph_opt as mo
-from morph_opt.engine.config import ReplayConfig
 from morph_opt.export.batsim import COLUMNS, batsim_jobs, batsim_schedule
 from morph_opt.export.cli import main
 from morph_opt.export.perfetto import STARTUP, perfetto_trace, trace_records
 from morph_opt.export.tables import parquet_bytes, tidy_tables
-from morph_opt.runs.views.view import RunView, open_run
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.runs.views.view import RunView, open_run
 from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
 
 

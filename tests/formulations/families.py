@@ -19,7 +19,7 @@ from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.parameters import PATTERNS
 from formulations.round.tables import NONE, Level, RoundProblem, Scope
-from morph_opt.decision.ranked import with_guarantees
+from morph_opt.scheduling.decision.ranked import with_guarantees
 from tests.formulations.worlds.packed_families import PACKED_PAIRS
 from tests.formulations.worlds.pairs import Pair, Wanted, families
 from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny
@@ -31,11 +31,11 @@ EMITTERS = (
     *sorted((ROOT / "formulations").glob("*.py")),
     *sorted((ROOT / "formulations/node_pattern").glob("*.py")),
     *sorted((ROOT / "formulations/round").glob("*.py")),
-    ROOT / "morph_opt/decision/ranked.py",
+    ROOT / "morph_opt/scheduling/decision/ranked.py",
 )
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
-RULE_WRITER = ROOT / "morph_opt/decision/rules/compile.py"
+RULE_WRITER = ROOT / "morph_opt/scheduling/decision/rules/compile.py"
 """Where the words of operator's rules are; `formulations.round.rules` only passes them on."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import ModelBuilder
-from morph_opt.solvers.outcome import Status
+from morph_opt.scheduling.solvers.outcome import Status
 from tests.formulations.families import (
     PAIRS,
     emitted,

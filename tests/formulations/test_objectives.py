@@ -22,7 +22,13 @@ from formulations.objectives.fairness import FairFinish, OwedShares, ratio_level
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.parameters import LOOKAHEAD, WORK, RatioParams
 from formulations.round.tables import RoundProblem
-from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, SavedTime, Throughput
+from morph_opt.scheduling.policies.objectives.plain import (
+    OBJECTIVES,
+    Jct,
+    Lookahead,
+    SavedTime,
+    Throughput,
+)
 from tests.formulations.worlds.random_rounds import random_round
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 

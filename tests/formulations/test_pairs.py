@@ -16,8 +16,8 @@ from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.rules import with_shared
 from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, RoundProblem, Selection
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
 from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.packed_families import (

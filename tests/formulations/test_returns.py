@@ -14,8 +14,8 @@ from formulations.round.check import RuleError, check
 from formulations.round.returns import ReturnTable
 from formulations.round.rules import with_returns
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, SMALL, random_round
 from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny

@@ -11,8 +11,7 @@ from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import find_cells
 from formulations.round.tables import RoundProblem
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -22,8 +21,9 @@ from morph_opt.domain import (
     Node,
     RoundState,
 )
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.policies.objectives.plain import Jct
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.policies.objectives.plain import Jct
 from tests.formulations.test_patterns import multisets
 from tests.formulations.worlds.random_rounds import RoundSize, random_round
 from tests.formulations.worlds.rounds import Candidate, plain_level, tiny

@@ -12,7 +12,11 @@ MOST_MIB = {".whl": 2.0, ".gz": 40.0}
 """Beyond which somebody has packed what is not needed to run or to test."""
 IN_WHEEL = ("morph_opt/", "formulations/")
 NEEDED = {
-    ".whl": ("morph_opt/__init__.py", "morph_opt/py.typed", "morph_opt/perf/analytic/zoo.toml"),
+    ".whl": (
+        "morph_opt/__init__.py",
+        "morph_opt/py.typed",
+        "morph_opt/inputs/perf/analytic/zoo.toml",
+    ),
     ".gz": ("README.md", "CHANGELOG.md", "Makefile", "constraints.txt", "tests/smoke.txt"),
 }
 REFUSED = (".venv/", "runs/", "build/", "dist/")

@@ -22,7 +22,7 @@ def shipped(folder: Path, *more: str, without: str = "") -> list[str]:
 
 def test_what_is_shipped_is_looked_at(tmp_path: Path) -> None:
     assert shipped(tmp_path) == []
-    assert shipped(tmp_path, "morph_opt/runs/read.py") == []
+    assert shipped(tmp_path, "morph_opt/simulation/runs/read.py") == []
     for wrong, said in (("runs/x.csv", "holds runs/x.csv"), ("morph_opt/a.pyc", "a.pyc")):
         assert any(said in one for one in shipped(tmp_path, wrong))
     assert any("no module of the package" in one for one in shipped(tmp_path, "tests/x.py"))

@@ -19,12 +19,12 @@ COLUMNS = {"side", "demand", "capacity", "worst_side", "need", "needs"}
 
 STATE_THEM = {
     "formulations/resources.py": "the table",
-    "morph_opt/domain/cluster.py": "fields of `NodeType`",
-    "morph_opt/domain/placement.py": "fields of `SideDemand`",
-    "morph_opt/domain/job.py": "fields of `Job`",
-    "morph_opt/domain/catalog.py": "amounts of hardware that is known",
-    "morph_opt/clusters/equal.py": "options of a cluster without a file",
-    "morph_opt/perf/analytic/support.py": "demands that follow from the model's equations",
+    "morph_opt/core/domain/cluster.py": "fields of `NodeType`",
+    "morph_opt/core/domain/placement.py": "fields of `SideDemand`",
+    "morph_opt/core/domain/job.py": "fields of `Job`",
+    "morph_opt/core/domain/catalog.py": "amounts of hardware that is known",
+    "morph_opt/inputs/clusters/equal.py": "options of a cluster without a file",
+    "morph_opt/inputs/perf/analytic/support.py": "demands that follow from the model's equations",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
     "benchmarks/checks/replays/documents.py": "imports nothing of the project",
     "benchmarks/checks/replays/places.py": "imports nothing of the project",

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from morph_opt.audit.instants import audit
 from morph_opt.audit.recorded import RecordedJob, read_recorded
-from morph_opt.domain import Cluster
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.core.domain import Cluster
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from tests.live.releases import plugins, which
 
 PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server"

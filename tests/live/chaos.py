@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from morph_opt.domain import Cluster, InputError
+from morph_opt.core.domain import Cluster, InputError
 from morph_opt.live.scheduler import AwayError
 from morph_opt.live.slurm import listed
 from morph_opt.round.live.slurm import slurm_round

@@ -10,12 +10,12 @@ import pytest
 
 from morph_opt.audit.instants import audit as audited
 from morph_opt.audit.recorded import read_recorded
-from morph_opt.clusters import parse_short
+from morph_opt.inputs.clusters import parse_short
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.live.history import write_run
 from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.live.turn import OBSERVE, Mode
-from morph_opt.runs.read import Run, read_run
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.simulation.runs.read import Run, read_run
 from tests.live.fake import FakeJob, FakeSlurm
 from tests.live.scene import OPEN, controller, finish, steps, submitted
 

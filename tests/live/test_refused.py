@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.settings import read_settings
 from morph_opt.live.stated import Stated, stated_of
 from morph_opt.live.turn import OBSERVE, Mode

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.explain.why import why
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
@@ -20,7 +20,7 @@ from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
 from morph_opt.round.cli import main as decide_again
-from morph_opt.runs.read import read_run
+from morph_opt.simulation.runs.read import read_run
 from tests.live.fake import FakeSlurm
 from tests.live.scene import (
     ALL,
@@ -157,7 +157,7 @@ def test_a_round_is_decided_again_byte_for_byte(
 
     fake = FakeSlurm(2)
     words = ("--policy=milp", "--objective=jct")
-    from morph_opt.policies.options import PolicyOptions
+    from morph_opt.scheduling.policies.options import PolicyOptions
 
     mode = Mode("act", options=PolicyOptions(objective="jct"))
     one = controller(tmp_path, fake, mode)

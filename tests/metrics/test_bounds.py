@@ -11,22 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import Allocation, Cluster, InputError, SideDemand, Span, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.engine.node_events import random_failures
-from morph_opt.events.log import Begun, Completed
-from morph_opt.metrics.bounds import completion as lower
-from morph_opt.metrics.bounds.completion import JobDemand, completion_jct_s
-from morph_opt.metrics.bounds.deadline import deadline_makespan_s
-from morph_opt.metrics.bounds.demands import (
+from morph_opt.core.domain import Allocation, Cluster, InputError, SideDemand, Span, Trace
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.base import Decision
+from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.engine.node_events import random_failures
+from morph_opt.simulation.events.log import Begun, Completed
+from morph_opt.simulation.metrics.bounds import completion as lower
+from morph_opt.simulation.metrics.bounds.completion import JobDemand, completion_jct_s
+from morph_opt.simulation.metrics.bounds.deadline import deadline_makespan_s
+from morph_opt.simulation.metrics.bounds.demands import (
     job_demands,
     reachable_spans,
     speed_curve,
     why_impossible,
 )
-from morph_opt.metrics.bounds.lower import (
+from morph_opt.simulation.metrics.bounds.lower import (
     Demands,
     avg_jct_lower_bound,
     floor_jct_s,
@@ -38,10 +41,7 @@ from morph_opt.metrics.bounds.lower import (
     weighted_jct_lower_bound,
     work_makespan_s,
 )
-from morph_opt.metrics.history import read_history
-from morph_opt.policies.base import Decision
-from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
-from morph_opt.replay.run import replay
+from morph_opt.simulation.metrics.history import read_history
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 

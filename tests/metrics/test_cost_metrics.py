@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.clusters import parse_short
-from morph_opt.domain import ExecutionPlan, Job, Placement, Trace
-from morph_opt.events.log import (
+from morph_opt.core.domain import ExecutionPlan, Job, Placement, Trace
+from morph_opt.inputs.clusters import parse_short
+from morph_opt.simulation.events.log import (
     Begun,
     Completed,
     Ended,
@@ -24,8 +24,8 @@ from morph_opt.events.log import (
     event_from_line,
     event_to_line,
 )
-from morph_opt.metrics.cost import SloState, cost_metrics, job_cost_usd, slo_state
-from morph_opt.metrics.history import History, read_history
+from morph_opt.simulation.metrics.cost import SloState, cost_metrics, job_cost_usd, slo_state
+from morph_opt.simulation.metrics.history import History, read_history
 
 DP = ExecutionPlan.parse("dp")
 MIXED = parse_short("1x2:V100+1x2:K80").with_prices({"v100": 3.0, "k80": 1.0})

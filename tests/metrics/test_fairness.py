@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from morph_opt.domain import Trace
-from morph_opt.domain.trace import Search
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.metrics.fairness import jain, mean_active
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import Trace
+from morph_opt.core.domain.trace import Search
 from morph_opt.replay import cli
 from morph_opt.replay.run import replay
 from morph_opt.report.picture import main as picture
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.metrics.fairness import jain, mean_active
 from tests.policies.worlds import LINEAR, cluster, job, speeds
 
 

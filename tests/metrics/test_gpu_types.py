@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Cluster, GpuType, Node, Placement
-from morph_opt.metrics.history import read_history
-from morph_opt.metrics.schedule import gpu_utilization_by_type
+from morph_opt.core.domain import Cluster, GpuType, Node, Placement
+from morph_opt.simulation.metrics.history import read_history
+from morph_opt.simulation.metrics.schedule import gpu_utilization_by_type
 from tests.engine.toys import cluster
 from tests.metrics.test_schedule import LOG, TRACE, schedule_metrics
 

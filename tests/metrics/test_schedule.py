@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import Cluster, InputError, Placement, Trace
-from morph_opt.events.log import (
+from morph_opt.core.domain import Cluster, InputError, Placement, Trace
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.simulation.events.log import (
     Begun,
     Completed,
     Ended,
@@ -23,11 +24,10 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.metrics.capacity import rounds_over_capacity
-from morph_opt.metrics.history import read_history
-from morph_opt.metrics.promises import PromiseCount, promise_metrics
-from morph_opt.metrics.schedule import metrics_of, quantile
-from morph_opt.perf.gang import GangSpeeds
+from morph_opt.simulation.metrics.capacity import rounds_over_capacity
+from morph_opt.simulation.metrics.history import read_history
+from morph_opt.simulation.metrics.promises import PromiseCount, promise_metrics
+from morph_opt.simulation.metrics.schedule import metrics_of, quantile
 from tests.engine.toys import DP, ToySpeeds, cluster, job
 
 TRACE = Trace.of(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.perf.biased import BiasedModel
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import A800_NODE, ExecutionPlan, NodeType, Shape, Span, partitions
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.online import OnlineModel
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.tried import TriedModel
-from morph_opt.traces.registry import home_cluster, load_trace
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, NodeType, Shape, Span, partitions
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.online import OnlineModel
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.tried import TriedModel
+from morph_opt.inputs.traces.registry import home_cluster, load_trace
 
 WIDEST = 12
 SPANS = (Span.LEAF, Span.POD)

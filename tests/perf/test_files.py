@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.perf.public_runs import public_plan, read_public
-from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf import cli
-from morph_opt.perf.analytic.modelfile import dump, entries_of, outlines_of, population_of
-from morph_opt.perf.analytic.zoo import builtin_model, builtin_population, zoo_text
-from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.fitting.runs_csv import read_runs
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape
+from morph_opt.inputs.perf import cli
+from morph_opt.inputs.perf.analytic.modelfile import dump, entries_of, outlines_of, population_of
+from morph_opt.inputs.perf.analytic.zoo import builtin_model, builtin_population, zoo_text
+from morph_opt.inputs.perf.fitting.runs import Run
+from morph_opt.inputs.perf.fitting.runs_csv import read_runs
 from tests.perf.worlds import entry, pairs, runs_to_csv, true_runs
 
 ZOO = [builtin_model().entry(name) for name in builtin_model().models()]
@@ -213,7 +213,7 @@ def test_runs_that_the_model_cannot_have_are_refused(
 def test_a_model_without_constants_is_predicted_with_all_its_uncertainty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from morph_opt.perf.analytic.zoo import zoo_text
+    from morph_opt.inputs.perf.analytic.zoo import zoo_text
 
     tables = tomllib.loads(zoo_text())["models"]["bert"]
     file = tmp_path / "own.toml"

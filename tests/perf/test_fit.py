@@ -7,22 +7,22 @@ import pytest
 
 from benchmarks.perf.complete import INDEPENDENT
 from benchmarks.perf.population import population
-from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS
-from morph_opt.perf.analytic.phases import Timers, booked
-from morph_opt.perf.analytic.prior import Population, prior, wide_prior
-from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.checks import check_enough, check_units
-from morph_opt.perf.fitting.design import choose_runs
-from morph_opt.perf.fitting.discrepancy import covariance
-from morph_opt.perf.fitting.errors import (
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape
+from morph_opt.inputs.perf.analytic.architecture import CONSTANT_NAMES, PARTS
+from morph_opt.inputs.perf.analytic.phases import Timers, booked
+from morph_opt.inputs.perf.analytic.prior import Population, prior, wide_prior
+from morph_opt.inputs.perf.analytic.zoo import builtin_population
+from morph_opt.inputs.perf.fitting.checks import check_enough, check_units
+from morph_opt.inputs.perf.fitting.design import choose_runs
+from morph_opt.inputs.perf.fitting.discrepancy import covariance
+from morph_opt.inputs.perf.fitting.errors import (
     ERRORS,
     Evaluator,
     Outputs,
     covariance_between,
 )
-from morph_opt.perf.fitting.fit import Fit, fit, of_constants
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.inputs.perf.fitting.fit import Fit, fit, of_constants
+from morph_opt.inputs.perf.fitting.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

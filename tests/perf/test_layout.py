@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import ExecutionPlan, InputError, Shape, partitions
-from morph_opt.perf.analytic.layout import layout, rails
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape, partitions
+from morph_opt.inputs.perf.analytic.layout import layout, rails
 
 
 def of(shape: str, plan: str):  # type: ignore[no-untyped-def]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, NodeType, Shape
-from morph_opt.perf.analytic.architecture import Architecture
-from morph_opt.perf.memory.facts import ModelFacts, facts_of, published_facts
-from morph_opt.perf.memory.plan import (
+from morph_opt.core.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, NodeType, Shape
+from morph_opt.inputs.perf.analytic.architecture import Architecture
+from morph_opt.inputs.perf.memory.facts import ModelFacts, facts_of, published_facts
+from morph_opt.inputs.perf.memory.plan import (
     FRAMEWORK_GIB,
     Degrees,
     fits,
@@ -24,7 +24,7 @@ from morph_opt.perf.memory.plan import (
     plan_memory,
     tensor_group,
 )
-from morph_opt.traces.morphling import plan_of
+from morph_opt.inputs.traces.morphling import plan_of
 
 GIB = 2.0**30
 P = ExecutionPlan.parse

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import A800_NODE, ExecutionPlan, NodeType, Shape, SideDemand, Span
-from morph_opt.perf.cli import main
-from morph_opt.perf.memory.filter import MemoryFilter
-from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, NodeType, Shape, SideDemand, Span
+from morph_opt.inputs.perf.cli import main
+from morph_opt.inputs.perf.memory.filter import MemoryFilter
+from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
 
 GPU = A800_NODE.gpu_type.name
 

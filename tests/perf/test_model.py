@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     ExecutionPlan,
     GpuType,
@@ -19,10 +19,15 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Architecture, Features
-from morph_opt.perf.analytic.model import AnalyticModel, constants_on
-from morph_opt.perf.analytic.terms import parts_s, predict_s
-from morph_opt.perf.analytic.zoo import builtin_model, zoo_on
+from morph_opt.inputs.perf.analytic.architecture import (
+    CONSTANT_NAMES,
+    PARTS,
+    Architecture,
+    Features,
+)
+from morph_opt.inputs.perf.analytic.model import AnalyticModel, constants_on
+from morph_opt.inputs.perf.analytic.terms import parts_s, predict_s
+from morph_opt.inputs.perf.analytic.zoo import builtin_model, zoo_on
 from tests.perf.worlds import entry, pairs
 
 MODELS = ("bert", "gpt2", "llama30", "llama7", "roberta", "t5", "vit")

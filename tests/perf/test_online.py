@@ -8,10 +8,10 @@ import pickle
 import pytest
 
 from benchmarks.perf.biased import BiasedModel
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting import online as online_fit
-from morph_opt.perf.fitting.online import OnlineModel
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting import online as online_fit
+from morph_opt.inputs.perf.fitting.online import OnlineModel
 
 ZOO = builtin_model()
 WRONG = BiasedModel(ZOO, PlanFamily.ZERO_DP, 2.0)

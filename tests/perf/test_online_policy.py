@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.perf.biased import BiasedModel
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -17,16 +17,16 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.online import OnlineModel
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.online import OnlinePolicy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.online import OnlineModel
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
 from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.online import OnlinePolicy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 
 TRUTH = builtin_model()
 CLUSTER = Cluster.uniform(2, A800_NODE)

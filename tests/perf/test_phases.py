@@ -9,17 +9,17 @@ import pytest
 
 from benchmarks.perf.complete import INDEPENDENT, fit_complete
 from benchmarks.perf.public_runs import read_public
-from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
-from morph_opt.perf.analytic.phases import Phase, Timers, booked, phases_of
-from morph_opt.perf.analytic.prior import prior
-from morph_opt.perf.analytic.terms import parts_s
-from morph_opt.perf.fitting.design import choose_runs
-from morph_opt.perf.fitting.discrepancy import Pair
-from morph_opt.perf.fitting.errors import observed
-from morph_opt.perf.fitting.fit import fit, of_constants
-from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.fitting.runs_csv import read_runs
+from morph_opt.core.domain import ExecutionPlan, InputError, Shape
+from morph_opt.inputs.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
+from morph_opt.inputs.perf.analytic.phases import Phase, Timers, booked, phases_of
+from morph_opt.inputs.perf.analytic.prior import prior
+from morph_opt.inputs.perf.analytic.terms import parts_s
+from morph_opt.inputs.perf.fitting.design import choose_runs
+from morph_opt.inputs.perf.fitting.discrepancy import Pair
+from morph_opt.inputs.perf.fitting.errors import observed
+from morph_opt.inputs.perf.fitting.fit import fit, of_constants
+from morph_opt.inputs.perf.fitting.runs import Run
+from morph_opt.inputs.perf.fitting.runs_csv import read_runs
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
-from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
 
 GPU = A800_NODE.gpu_type.name
 SMALL_NODE = NodeType("small", A800_NODE.gpu_type, 4, 48, 800.0, 400.0, 50.0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from morph_opt.domain import A800_NODE
-from morph_opt.perf.analytic.architecture import Features
-from morph_opt.perf.analytic.model import ModelEntry
-from morph_opt.perf.analytic.terms import predict_s
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.discrepancy import Pair
-from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.fitting.runs_csv import COLUMNS
+from morph_opt.core.domain import A800_NODE
+from morph_opt.inputs.perf.analytic.architecture import Features
+from morph_opt.inputs.perf.analytic.model import ModelEntry
+from morph_opt.inputs.perf.analytic.terms import predict_s
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.fitting.discrepancy import Pair
+from morph_opt.inputs.perf.fitting.runs import Run
+from morph_opt.inputs.perf.fitting.runs_csv import COLUMNS
 
 
 def entry(model: str = "bert") -> ModelEntry:

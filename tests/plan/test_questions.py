@@ -12,7 +12,8 @@ import pytest
 import morph_opt as mo
 from benchmarks.planning.backtest import held
 from morph_opt import plan
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.plan.arriving import arrivals, arrived_of, coming, endless, rest
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import _scenario, main, make_parser
@@ -22,10 +23,9 @@ from morph_opt.plan.forecasting import Forecast
 from morph_opt.plan.mixes import cheapest
 from morph_opt.plan.workloads import source_of
 from morph_opt.replay.scenario import Workload
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 from morph_opt.sweep import Failure
 from morph_opt.sweep.store import Found
-from morph_opt.traces.registry import load_trace
 from tests.engine.toys import job
 from tests.sweep import inline
 from tests.sweep.inline import run_cells_here

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.planning.known import TRUTHS, Truth, known
-from morph_opt.domain import Cluster, InputError
+from morph_opt.core.domain import Cluster, InputError
 from morph_opt.plan import needed
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.search import DECIDED, Search, Trial
@@ -16,7 +16,7 @@ from morph_opt.plan.sequential import fixed
 from morph_opt.plan.statement import Target
 from morph_opt.replay.run import replay
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 from tests.engine.toys import Fifo, node_type
 from tests.plan.queue import mean_wait_s, mmk
 
@@ -166,7 +166,7 @@ class InProcess:
         return [self._known.setdefault(one, self._verdict(*one, slo)) for one in scenarios]
 
     def _verdict(self, size: int, seed: int, slo: Slo) -> Verdict:
-        from morph_opt.engine.config import ReplayConfig
+        from morph_opt.simulation.engine.config import ReplayConfig
 
         loaded = mmk("100/30/40", seed=seed)
         config = ReplayConfig(interval_s=10.0, restart_s=0.0)
@@ -186,7 +186,9 @@ def test_a_queue_of_known_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     short piece of it, so that means scatter; 8 out of 10 workloads within 60 s are reached by 5 or
     6 and never by 3, which cannot serve the load at all.
     """
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    monkeypatch.setattr(
+        "morph_opt.simulation.metrics.bounds.lower.completion_jct_s", lambda *a: None
+    )
     waits = [mean_wait_s(k, 100.0, 30.0) for k in (3, 4, 5, 6)]
     assert waits[0] == float("inf")
     assert waits[1] > 90.0 > 25.0 > waits[2] > 10.0 > waits[3]

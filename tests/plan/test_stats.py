@@ -9,10 +9,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from benchmarks.planning.calibration import mean_at_most
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.plan.sequential import Design, design, error_of
 from morph_opt.plan.stats import holm, mean_interval, needed, paired, share_at_least, share_interval
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 
 def test_workloads_needed_by_hand() -> None:

@@ -7,8 +7,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from morph_opt.policies.allox import least_total
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.allox import least_total
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from tests.policies.worlds import LINEAR, cluster, counts, grants, queued, running, state
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import morph_opt as mo
-from morph_opt.decision.promises import FACTOR, Promises
-from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.auto import OnGuesses, chosen, objective_for, promises_for
-from morph_opt.policies.objectives.plain import SavedTime
-from morph_opt.policies.options import PolicyOptions, Scheduler
-from morph_opt.policies.registry import make_policy
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.text import decision_text
+from morph_opt.scheduling.decision.promises import FACTOR, Promises
+from morph_opt.scheduling.policies.auto import OnGuesses, chosen, objective_for, promises_for
+from morph_opt.scheduling.policies.objectives.plain import SavedTime
+from morph_opt.scheduling.policies.options import PolicyOptions, Scheduler
+from morph_opt.scheduling.policies.registry import make_policy
 from tests.policies.worlds import LINEAR, cluster, queued, random_world, state
 
 STATE = Path(__file__).parents[2] / "docs/schema/example-state.json"

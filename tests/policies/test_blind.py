@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from formulations.arrays import Bools, Floats
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import ExecutionPlan, Job, JobState, RoundState
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.base import Policy
-from morph_opt.policies.blind import EstimatingPolicy, Learnt, Noise
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.sizes import SHAPES, Seen, Shape, SizeModel
+from morph_opt.core.domain import ExecutionPlan, Job, JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.blind import EstimatingPolicy, Learnt, Noise
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.sizes import SHAPES, Seen, Shape, SizeModel
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.engine import toys
 from tests.policies.worlds import LINEAR, cluster, queued, running, state
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.clusters import parse_short
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Cluster,
     InputError,
     Job,
@@ -15,13 +14,14 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import SloChange, SloChanged
-from morph_opt.perf.tables.gangs import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
-from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
-from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.inputs.clusters import parse_short
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.inputs.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import SloChange, SloChanged
 from tests.formulations.worlds.rounds import starts_and_stays
 
 KEY = ("A", 1)
@@ -122,7 +122,7 @@ def test_other_objectives_need_no_price_and_name_no_slo() -> None:
 
 def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[float], list[float]]]:
     """Level to values of the candidates on (V100, K80) per job, and of the stays."""
-    from morph_opt.decision.candidates.table import CandidateBuilder
+    from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 
     state = RoundState(1, time_s, 60.0, TWO, states)
     objective = make_objective("cost", SPEEDS)
@@ -155,7 +155,7 @@ def test_levels_by_hand() -> None:
 
 @pytest.mark.parametrize(("deadline_s", "kept"), [(1260.0, True), (860.0, False)])
 def test_a_stay_keeps_an_slo_if_it_is_in_time(deadline_s: float, kept: bool) -> None:
-    from morph_opt.domain import Assignment, Placement
+    from morph_opt.core.domain import Assignment, Placement
 
     held = Assignment("a", RIGID_PLAN, Placement.of({0: [0]}))
     known = JobState(

@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Allocation,
     Assignment,
     Cluster,
@@ -18,21 +16,23 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.objectives.attained_service import QueuedService
-from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
-from morph_opt.policies.objectives.share_book import ShareBook
-from morph_opt.policies.registry import (
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.twins.gavel import gavel_twin
+from morph_opt.replay import cli
+from morph_opt.replay.run import replay
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
+from morph_opt.scheduling.policies.objectives.finish_time_ratio import EqualiseRatios
+from morph_opt.scheduling.policies.objectives.share_book import ShareBook
+from morph_opt.scheduling.policies.registry import (
     OBJECTIVES,
     POLICIES,
     PolicyOptions,
     make_objective,
     make_policy,
 )
-from morph_opt.policies.tiresias.queues import ServiceBook
-from morph_opt.replay import cli
-from morph_opt.replay.run import replay
-from morph_opt.traces.twins.gavel import gavel_twin
+from morph_opt.scheduling.policies.tiresias.queues import ServiceBook
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 MIXED = load_cluster("1x4:V100+1x4:P100+2x2:K80")

@@ -10,9 +10,7 @@ import pytest
 from formulations.objectives import feedback
 from formulations.objectives.feedback import Turns
 from formulations.round.check import check
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules.model import GangLimit, OperatorRules
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Assignment,
     Cluster,
     InputError,
@@ -21,13 +19,15 @@ from morph_opt.domain import (
     Placement,
     RoundState,
 )
-from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
-from morph_opt.policies.objectives.feedback import Feedback, _hurried
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.registry import OBJECTIVES, make_objective, make_policy
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
+from morph_opt.inputs.traces.tiresias import rigid_node
 from morph_opt.replay.cli import main
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.traces.tiresias import rigid_node
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.policies.objectives.feedback import Feedback, _hurried
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import OBJECTIVES, make_objective, make_policy
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, SMALL, random_round
 from tests.formulations.worlds.solving import EXACT, FORMULATIONS

@@ -13,22 +13,22 @@ from formulations.linear_model import LinearModel
 from formulations.objectives import favoured, guarantee, relative_speed
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.method import RoundMethod
-from morph_opt.decision.objective import Objective
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.promises import Promises
-from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.rules.model import GangLimit, OperatorRules
-from morph_opt.domain import Allocation, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.milp import ClaimError, MilpPolicy
-from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.base import Solver
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.core.domain import Allocation, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import RoundMethod
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.promises import Promises
+from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.policies.milp import ClaimError, MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
 from tests.campaigns import blocks
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.rounds import Candidate, tiny

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.objective import Objective
-from morph_opt.policies import __main__ as listing
-from morph_opt.policies.base import Policy
-from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
-from morph_opt.policies.registry import OBJECTIVES, POLICIES, make_objective, make_policy
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.policies import cli as listing
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
+from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES, make_objective, make_policy
 from tests.policies.worlds import LINEAR
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.objective import Stateless
-from morph_opt.domain import Allocation, InputError, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.filling import FillingPolicy
-from morph_opt.policies.registry import (
+from morph_opt.core.domain import Allocation, InputError, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.objective import Stateless
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.filling import FillingPolicy
+from morph_opt.scheduling.policies.registry import (
     OBJECTIVES,
     POLICIES,
     PolicyOptions,

@@ -7,9 +7,9 @@ import pytest
 
 from formulations.round.decode import Room, place_parts
 from formulations.round.tables import RoundProblem
-from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from tests.policies.worlds import (
     GC,
     LINEAR,
@@ -56,7 +56,7 @@ def test_nodes_are_sought_only_for_what_all_that_is_free_holds(
         sought.append(int(problem.candidates.gpus[candidate]))
         return place_parts(problem, candidate, room)
 
-    monkeypatch.setattr("morph_opt.policies.filling.place_parts", counted)
+    monkeypatch.setattr("morph_opt.scheduling.policies.filling.place_parts", counted)
     decide("fifo:skip", state(cluster(8), *queue()))
     assert set(sought) == {2, 4, 1}  # the 8 of "b" are more than the 6 that "a" leaves
 

@@ -13,8 +13,7 @@ from functools import partial
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -26,16 +25,17 @@ from morph_opt.domain import (
     Shape,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.policies import baselines
-from morph_opt.policies.catalog import PolicySpec
-from morph_opt.policies.malleable.pollux_rule import Budget
-from morph_opt.policies.objectives.share_book import ShareBook
-from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies import baselines
+from morph_opt.scheduling.policies.catalog import PolicySpec
+from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
+from morph_opt.scheduling.policies.objectives.share_book import ShareBook
+from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import DP, job
 
 SHORT, LONG = 1.0 / 512, 1024.0

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import Cluster, ExecutionPlan, Job, JobState, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.registry import BASELINES, OBJECTIVES, make_policy
+from morph_opt.core.domain import Cluster, ExecutionPlan, Job, JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import BASELINES, OBJECTIVES, make_policy
 from tests.policies.worlds import GPU, LINEAR, cluster, queued
 
 ARRIVALS = {"d": 0.0, "b": 0.0, "a": 10.0, "c": 10.0, "e": 20.0}

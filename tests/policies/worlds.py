@@ -11,7 +11,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Allocation,
     Assignment,
@@ -27,11 +27,11 @@ from morph_opt.domain import (
     SideDemand,
     partitions,
 )
-from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.solvers.base import Capabilities
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.solvers.base import Capabilities
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
 
 DP = ExecutionPlan.parse("dp")
 GC = ExecutionPlan.parse("dp+gc")

@@ -85,7 +85,7 @@ def test_a_round_is_decided_by_values() -> None:
 
 
 def test_an_objective_beside_options_is_refused() -> None:
-    from morph_opt.policies.options import PolicyOptions
+    from morph_opt.scheduling.policies.options import PolicyOptions
 
     with pytest.raises(mo.InputError, match="objective: is a field of options"):
         mo.decide(STATE, objective="jct", options=PolicyOptions())

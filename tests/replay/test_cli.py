@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.replay import cli
-from morph_opt.runs.summary import KEYS
+from morph_opt.simulation.runs.summary import KEYS
 from tests.waiting import PATIENCE_S
 
 TOY = ["--trace", "tests.engine.toys:trace", "--policy", "tests.engine.toys:make_fifo"]
@@ -224,7 +224,7 @@ def test_output_folder_unwritable(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test may run as root, who may write everywhere; so the answer of the system is set."""
-    monkeypatch.setattr("morph_opt.runs.write.os.access", lambda *_: False)
+    monkeypatch.setattr("morph_opt.simulation.runs.write.os.access", lambda *_: False)
     assert "cannot be written" in refused([*TOY, "--out", "locked/run"], capsys)
     assert list(here.iterdir()) == []
 

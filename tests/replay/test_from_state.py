@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt.domain import Cluster, InputError, RoundState
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import random_failures
-from morph_opt.events.log import (
+from morph_opt.core.domain import Cluster, InputError, RoundState
+from morph_opt.replay.cli import main
+from morph_opt.replay.initial import continued
+from morph_opt.replay.run import replay
+from morph_opt.round.snapshot import state_to_json, to_text
+from morph_opt.round.speeds import table_of, table_to_json
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import random_failures
+from morph_opt.simulation.events.log import (
     Completed,
     Event,
     InitialJob,
@@ -23,15 +29,9 @@ from morph_opt.events.log import (
     StartKind,
     Submitted,
 )
-from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.initial import initial_demands
-from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.replay.cli import main
-from morph_opt.replay.initial import continued
-from morph_opt.replay.run import replay
-from morph_opt.round.snapshot import state_to_json, to_text
-from morph_opt.round.speeds import table_of, table_to_json
+from morph_opt.simulation.metrics.bounds.demands import job_demands
+from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "schema" / "example-state.json"
@@ -136,7 +136,7 @@ def test_the_log_says_what_was_taken_up() -> None:
 
 
 def mo_state(known: mo.Job, done: float = 0.0, held: object = None, **other: float):  # type: ignore[no-untyped-def]
-    from morph_opt.domain import JobState
+    from morph_opt.core.domain import JobState
 
     executed_s = 60.0 if held is not None else 0.0
     return JobState(

@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import (
+from morph_opt.core.domain import Trace
+from morph_opt.replay import cli
+from morph_opt.replay.result import ReplayResult
+from morph_opt.replay.run import replay
+from morph_opt.scheduling.strict.rules import AllocationError
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import (
     Completed,
     Event,
     NodeStatus,
@@ -29,15 +33,11 @@ from morph_opt.events.log import (
     event_from_line,
     event_to_line,
 )
-from morph_opt.metrics.bounds.demands import job_demands, packed_demands, paired_curve
-from morph_opt.metrics.capacity import rounds_over_capacity
-from morph_opt.metrics.history import read_history
-from morph_opt.replay import cli
-from morph_opt.replay.result import ReplayResult
-from morph_opt.replay.run import replay
-from morph_opt.runs.early import MissedError
-from morph_opt.runs.slo import Slo
-from morph_opt.strict.rules import AllocationError
+from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands, paired_curve
+from morph_opt.simulation.metrics.capacity import rounds_over_capacity
+from morph_opt.simulation.metrics.history import read_history
+from morph_opt.simulation.runs.early import MissedError
+from morph_opt.simulation.runs.slo import Slo
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 from tests.replay.test_run_folder import assert_same, interrupted

@@ -8,9 +8,9 @@ from collections import deque
 
 import pytest
 
-from morph_opt.events.log import RoundDecided
 from morph_opt.replay import cli
 from morph_opt.replay.progress import Meter, duration, shown_progress, sparkline
+from morph_opt.simulation.events.log import RoundDecided
 
 
 def decided(index: int, active: int, running: int, gpus: int, gap: float | None) -> RoundDecided:

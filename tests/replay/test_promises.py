@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt.events.log import RoundDecided
-from morph_opt.runs.summary import FIGURES
+from morph_opt.simulation.events.log import RoundDecided
+from morph_opt.simulation.runs.summary import FIGURES
 
 JOBS = """name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla
 a,0,gpt2,8,64,zero-dp,1500,1

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.domain import Trace
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.core.domain import Trace
 from morph_opt.replay.report import result_table
 from morph_opt.replay.run import replay
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import LINEAR, cluster, job
 
 pytestmark = pytest.mark.parametrize("until_s", [None, 300.0])
 
 
 def test_a_bound_is_compared_with_complete_runs_only(until_s: float | None) -> None:
-    from morph_opt.policies.registry import PolicyOptions, make_policy
+    from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
     trace = Trace.of("t", [job("a", 1), job("b", 1)])
     config = ReplayConfig(interval_s=60.0, restart_s=0.0, until_s=until_s)

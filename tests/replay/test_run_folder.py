@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
-from morph_opt.events.log import EndReason, RoundDecided, event_from_line
-from morph_opt.policies.base import Policy
+from morph_opt.core.documents import write_atomically
+from morph_opt.core.domain import InputError
 from morph_opt.replay import cli
-from morph_opt.runs.rounds import COLUMNS, row_from_line, row_to_line
-from morph_opt.runs.summary import KEYS
-from morph_opt.runs.write import RunWriter, create_folder, require_free
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.simulation.events.log import EndReason, RoundDecided, event_from_line
+from morph_opt.simulation.runs.rounds import COLUMNS, row_from_line, row_to_line
+from morph_opt.simulation.runs.summary import KEYS
+from morph_opt.simulation.runs.write import RunWriter, create_folder, require_free
 from tests.engine.toys import make_shuffler
 
 COMMAND = ["--trace", "tests.engine.toys:trace/14", "--policy", "tests.engine.toys:make_shuffler"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import Cluster, InputError, default_cluster
+from morph_opt.core.domain import Cluster, InputError, default_cluster
 from morph_opt.replay.cli import make_parser, scenario_from
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload, read_scenario

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Cluster, RoundState, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import Event, NodeStatus, RoundDecided
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import Cluster, RoundState, Trace
 from morph_opt.replay.run import replay
-from morph_opt.runs.rounds import row_to_line
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import Event, NodeStatus, RoundDecided
+from morph_opt.simulation.runs.rounds import row_to_line
 from tests.engine.toys import ToySpeeds, cluster, job, random_trace
 
 STANDING = ("fifo", "fifo:skip", "srtf", "equal_split", "tiresias:2d-las")

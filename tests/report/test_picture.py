@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.report.picture import draw_cdf, draw_timeline, main
-from morph_opt.runs.views.view import open_run, open_runs
+from morph_opt.simulation.runs.views.view import open_run, open_runs
 from tests.runs.views.worlds import hostile, moved, paired
 
 pytest.importorskip("matplotlib", reason="the extra plot is not installed")

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("bokeh", reason="the extra report is not installed")
 
 import morph_opt
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.report.api import report
 from morph_opt.report.cli import main
 from morph_opt.report.comparison import compare
@@ -23,8 +23,8 @@ from morph_opt.report.drawing.charts import MOST_STEPS
 from morph_opt.report.drawing.gantt import Detail, node_shares
 from morph_opt.report.paired import differences, pair_jobs
 from morph_opt.report.pairs import Pairs
-from morph_opt.runs.views.series import Steps, gpus_held, gpus_there
-from morph_opt.runs.views.view import open_run, open_runs
+from morph_opt.simulation.runs.views.series import Steps, gpus_held, gpus_there
+from morph_opt.simulation.runs.views.view import open_run, open_runs
 from tests.report.pages import models, source, tables_of, unpacked
 from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
 

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.checks.robustness import faults
 from benchmarks.checks.robustness.faults import tallied
 from benchmarks.checks.robustness.liars import ANSWERS, BEST, LIMITS, MODELS, false_words, lied_to
-from morph_opt.solvers.outcome import Status
-from morph_opt.solvers.registry import installed, make_solver
+from morph_opt.scheduling.solvers.outcome import Status
+from morph_opt.scheduling.solvers.registry import installed, make_solver
 from tests.waiting import PATIENCE_S
 
 

@@ -9,17 +9,17 @@ import pytest
 
 from benchmarks.checks.robustness.fuzz import Campaign, bad_line, judged
 from benchmarks.checks.robustness.readers import READERS, Reader
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 FILES = 30
 """Per reader; `make fuzz` tries thousands."""
 OPENS = {"read_bytes", "read_json", "read_lines", "read_rows", "read_text", "read_toml"}
-"""Functions of `morph_opt.documents` that open a file."""
+"""Functions of `morph_opt.core.documents` that open a file."""
 NO_FORMAT = {
     "morph_opt/documents": "the readers under all others",
-    "morph_opt/traces/cluster_twins": "shipped with the package",
-    "morph_opt/traces/twins/gavel.py": "shipped with the package",
-    "morph_opt/data/store.py": "compares checksums",
+    "morph_opt/inputs/traces/cluster_twins": "shipped with the package",
+    "morph_opt/inputs/traces/twins/gavel.py": "shipped with the package",
+    "morph_opt/inputs/data/store.py": "compares checksums",
     "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
     "morph_opt/explain/why.py": "config.toml of a run folder, of which it takes a table alone",
     "morph_opt/audit/recorded.py": "config.toml of a run folder, of which it takes the cluster",
@@ -29,14 +29,14 @@ NO_FORMAT = {
     "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",
     "morph_opt/replay/initial.py": "digest of a state, which is read as a snapshot",
-    "morph_opt/runs/write.py": "Recorded",
+    "morph_opt/simulation/runs/write.py": "Recorded",
     "morph_opt/sweep/cell.py": "digests of files that other readers read",
     "morph_opt/sweep/driver.py": "sends files along that other readers read",
     "morph_opt/sweep/executors.py": "a scheduler file, which Dask reads; tests/sweep",
     "morph_opt/sweep/store.py": "cell.json, its own; tests/sweep",
     "morph_opt/report/tabular.py": "digests of files of a run folder",
-    "morph_opt/runs/views/view.py": "config.toml, versions.json of a run folder; tests/documents",
-    "morph_opt/runs/views/explanations.py": "explain.jsonl of a run folder; tests/documents",
+    "morph_opt/simulation/runs/views/view.py": "config.toml, versions.json; tests/documents",
+    "morph_opt/simulation/runs/views/explanations.py": "explain.jsonl; tests/documents",
 }
 """Modules that open files and are no format of their own, with the reason."""
 
@@ -65,7 +65,7 @@ def test_mutated_files_are_read_or_refused_in_one_line(reader: Reader, tmp_path:
 def test_every_reader_is_registered() -> None:
     """A module that opens files is behind a reader of the campaign, or says why it need not be."""
     root = Path(__file__).resolve().parents[2]
-    covered = {r.read.__module__ for r in READERS} | {"morph_opt.perf.cli"}
+    covered = {r.read.__module__ for r in READERS} | {"morph_opt.inputs.perf.cli"}
     here = root / "benchmarks" / "checks" / "robustness"
     text = "".join((here / name).read_text("utf-8") for name in ("readers.py", "live.py"))
     missing = []

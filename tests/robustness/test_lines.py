@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.checks.robustness.fuzz import Tally
 from benchmarks.checks.robustness.lines import BASES, campaign, inside, try_line, watching
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 from tests.known import KNOWN
 
 LINES = 60

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.checks.robustness.readers import READERS, Reader
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 READ = {
     *("rules TOML", "cluster TOML", "snapshot JSON", "speeds JSON"),

@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.ladder import Ladder
-from morph_opt.decision.params import DEFAULTS
-from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip
-from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.registry import make_objective
 from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.params import DEFAULTS
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import make_objective
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.formulations.worlds.solving import EXACT, FORMULATIONS
 from tests.round.enumeration import Best, World
 from tests.round.random_snapshots import random_local_ssd, random_requests, random_snapshot

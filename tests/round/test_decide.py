@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import morph_opt as mo
-from morph_opt.decision.rules.model import NonPreemptible, OperatorRules, TenantQuota
-from morph_opt.domain import Allocation, RoundState
-from morph_opt.explanation.conflict import RuleConflictError
-from morph_opt.explanation.report import Effort
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import Allocation, RoundState
 from morph_opt.round import cli
 from morph_opt.round.decide import decide_round, make_explainer
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.text import decision_text
-from morph_opt.strict.rules import AllocationError
+from morph_opt.scheduling.decision.rules.model import NonPreemptible, OperatorRules, TenantQuota
+from morph_opt.scheduling.explanation.conflict import RuleConflictError
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.strict.rules import AllocationError
 from tests.policies.worlds import (
     LINEAR,
     cluster,
@@ -150,9 +150,9 @@ def test_what_the_solver_cannot_answer_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line and exit status 1; in a replay's log a line with an error, and the log goes on."""
-    from morph_opt.explanation.explainer import Explainer
-    from morph_opt.explanation.report import UnexplainedError
     from morph_opt.round.watch import ExplanationLog
+    from morph_opt.scheduling.explanation.explainer import Explainer
+    from morph_opt.scheduling.explanation.report import UnexplainedError
 
     def fail(self: Explainer, *given: object) -> None:
         raise UnexplainedError("nothing to explain: time limit")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.policies.options import OPTIONS, PolicyOptions
-from morph_opt.policies.registry import resolve
+from morph_opt.core.domain import InputError
 from morph_opt.round.cli import main
 from morph_opt.round.decide import decide
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
+from morph_opt.scheduling.policies.registry import resolve
 
 KIND = {
     "name": "x",

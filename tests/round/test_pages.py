@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.round import cli
 from morph_opt.round.decide import DECISION_SCHEMA, decide, decide_round
 from morph_opt.round.reader import read_snapshot

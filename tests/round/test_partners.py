@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import InputError
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.policies.registry import PolicyOptions
 
 
 @pytest.mark.parametrize(

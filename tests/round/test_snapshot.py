@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from morph_opt.clusters.spec import LISTED_FIELDS
-from morph_opt.documents import names_of
-from morph_opt.domain import GpuType, InputError, Leaf, Node, NodeType, Span
-from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.core.documents import names_of
+from morph_opt.core.domain import GpuType, InputError, Leaf, Node, NodeType, Span
+from morph_opt.inputs.clusters.spec import LISTED_FIELDS
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.round import reader as fields
 from morph_opt.round.pairs import PairRow
 from morph_opt.round.reader import parse_snapshot, read_snapshot

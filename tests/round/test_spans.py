@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
 from tests.round.documents import document

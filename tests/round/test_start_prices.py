@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.round.snapshot import state_to_json
 from tests.round.compare import decided, differences, drawn

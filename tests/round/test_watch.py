@@ -11,16 +11,10 @@ from typing import Any
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.decision.method import Solved
-from morph_opt.decision.pose import PosedRound
-from morph_opt.domain import Allocation, RoundState
-from morph_opt.explanation.case import Case
-from morph_opt.explanation.report import Effort
-from morph_opt.perf.memory.filter import MemoryFilter
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import Allocation, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.memory.filter import MemoryFilter
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
@@ -28,6 +22,12 @@ from morph_opt.replay.watching import watched
 from morph_opt.round import reader
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.pose import PosedRound
+from morph_opt.scheduling.explanation.case import Case
+from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
 CLUSTER = """
@@ -268,8 +268,8 @@ def test_a_replay_is_explained_from_the_solves_that_decided(
         solved.append(posed.state.index)
         return solve(case, posed, *forced)
 
-    monkeypatch.setattr("morph_opt.explanation.refusals.MemoryFilter", Counted)
-    monkeypatch.setattr("morph_opt.explanation.case.Case.solve", once)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.refusals.MemoryFilter", Counted)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.case.Case.solve", once)
     exact = [*MORE, "--method", "exact", "--gap", "0"]
     assert cli.main([*exact, "--out", "run", "--explain"]) == 0
     lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]

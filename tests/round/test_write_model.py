@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import morph_opt as mo
-from morph_opt.domain import InputError
-from morph_opt.explanation.conflict import RuleConflictError
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import InputError
 from morph_opt.round import cli
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.explanation.conflict import RuleConflictError
+from morph_opt.scheduling.policies.registry import PolicyOptions
 from tests.round.random_snapshots import random_requests, random_snapshot
 
 STATE = "docs/schema/example-state.json"

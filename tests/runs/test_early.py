@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt.domain import InputError
-from morph_opt.events.log import RoundDecided
-from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.initial import initial_demands
+from morph_opt.core.domain import InputError
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import run_prepared
-from morph_opt.runs.early import ROUNDING, EarlyEnd, MissedError
-from morph_opt.runs.slo import PER_JOB, PER_RUN, Slo
+from morph_opt.simulation.events.log import RoundDecided
+from morph_opt.simulation.metrics.bounds.demands import job_demands
+from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.runs.early import ROUNDING, EarlyEnd, MissedError
+from morph_opt.simulation.runs.slo import PER_JOB, PER_RUN, Slo
 
 QUEUE = mo.Scenario("tests.plan.queue:mmk/100/30/24", "2x1", policy="fifo").replaced(
     interval_s=10.0, restart_s=5.0

@@ -12,15 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.events.log import Completed, RoundDecided, Started, StartKind, event_to_line
+from morph_opt.core.domain import InputError, Trace
 from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
-from morph_opt.runs.jobs import FORMER, job_rows, jobs_csv
-from morph_opt.runs.read import Parts, Run, read_run
-from morph_opt.runs.rounds import RoundRow, row_to_line
-from morph_opt.runs.summary import FIGURES, Summary
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import (
+    Completed,
+    RoundDecided,
+    Started,
+    StartKind,
+    event_to_line,
+)
+from morph_opt.simulation.runs.jobs import FORMER, job_rows, jobs_csv
+from morph_opt.simulation.runs.read import Parts, Run, read_run
+from morph_opt.simulation.runs.rounds import RoundRow, row_to_line
+from morph_opt.simulation.runs.summary import FIGURES, Summary
 from tests.engine.toys import Shuffler, ToySpeeds, cluster, random_trace
 
 LABELS = {"objective": "jct", "solver": None, "wall_s": 1.5, "peak_rss_mib": 100.0}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
-from morph_opt.policies.base import RoundReport
-from morph_opt.runs.jobs import JobRow
-from morph_opt.runs.rounds import RoundRow
-from morph_opt.runs.rows import columns
+from morph_opt.scheduling.policies.base import RoundReport
+from morph_opt.simulation.runs.jobs import JobRow
+from morph_opt.simulation.runs.rounds import RoundRow
+from morph_opt.simulation.runs.rows import columns
 
 Row = TypeVar("Row")
 

@@ -16,16 +16,16 @@ from formulations.shares.problem import (
     equal_share_rates,
     isolated_rates,
 )
-from morph_opt.shares.__main__ import main
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.request import (
+from morph_opt.scheduling.shares.cli import main
+from morph_opt.scheduling.shares.max_min import lp_solver
+from morph_opt.scheduling.shares.request import (
     LEXICOGRAPHIC,
     SHARE_POLICIES,
     ShareRequest,
     measured,
     shares_of,
 )
-from morph_opt.shares.water_filling import Entities
+from morph_opt.scheduling.shares.water_filling import Entities
 from tests.shares.exact import ExactShares
 
 SOLVE = lp_solver()

@@ -7,8 +7,8 @@ from formulations.shares.kernel import Demands, forced_patterns
 from formulations.shares.model import headroom_model
 from formulations.shares.patterns import price
 from formulations.shares.problem import ShareProblem, check_shares, equal_share_rates
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.water_filling import Entities, hierarchical
+from morph_opt.scheduling.shares.max_min import lp_solver
+from morph_opt.scheduling.shares.water_filling import Entities, hierarchical
 from tests.shares.share_oracle import Polytope
 from tests.shares.worlds import random_problem
 

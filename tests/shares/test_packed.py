@@ -9,14 +9,14 @@ import pytest
 
 from formulations.shares.classes import class_model, packed_classes
 from formulations.shares.problem import PairTable, ShareProblem, check_shares
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.speed import require_pair_speeds
-from morph_opt.policies.objectives.share_book import ShareBook
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
-from morph_opt.shares.request import shares_of
-from morph_opt.traces.twins.gavel import gavel_twin
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import require_pair_speeds
+from morph_opt.inputs.traces.twins.gavel import gavel_twin
+from morph_opt.scheduling.policies.objectives.share_book import ShareBook
+from morph_opt.scheduling.shares.max_min import lp_solver
+from morph_opt.scheduling.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
+from morph_opt.scheduling.shares.request import shares_of
 
 CLUSTER = load_cluster("1x4:V100+1x4:P100+1x4:K80").with_prices(
     {"V100": 3.0, "P100": 1.5, "K80": 0.5}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from formulations.shares.problem import check_shares
-from morph_opt.shares.__main__ import main
-from morph_opt.shares.request import SHARE_POLICIES
-from morph_opt.shares.share_file import FIELDS, read_instances
+from morph_opt.scheduling.shares.cli import main
+from morph_opt.scheduling.shares.request import SHARE_POLICIES
+from morph_opt.scheduling.shares.share_file import FIELDS, read_instances
 from tests.shares.worlds import fixture, random_problem, with_pairs
 
 NAMES = {

@@ -11,9 +11,9 @@ from formulations.shares.problem import (
     equal_share_rates,
     isolated_rates,
 )
-from morph_opt.shares.max_min import lp_solver, raise_level
-from morph_opt.shares.packed_max_min import packed_raise
-from morph_opt.shares.policies import (
+from morph_opt.scheduling.shares.max_min import lp_solver, raise_level
+from morph_opt.scheduling.shares.packed_max_min import packed_raise
+from morph_opt.scheduling.shares.policies import (
     cost,
     finish_time,
     in_order,
@@ -22,8 +22,8 @@ from morph_opt.shares.policies import (
     srpt_order,
     total_throughput,
 )
-from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
-from morph_opt.shares.water_filling import Entities, hierarchical
+from morph_opt.scheduling.shares.request import SHARE_POLICIES, ShareRequest, shares_of
+from morph_opt.scheduling.shares.water_filling import Entities, hierarchical
 from tests.shares.share_oracle import (
     Polytope,
     fewest_dropped,

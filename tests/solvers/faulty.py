@@ -12,9 +12,9 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
-from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.base import Adapter, Answer, Capabilities, Clock
+from morph_opt.scheduling.solvers.meaning import Meaning
+from morph_opt.scheduling.solvers.outcome import Limits
 
 
 class _Faulty(Adapter):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import ModelBuilder
-from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
-from morph_opt.solvers.recheck import violated
-from morph_opt.solvers.registry import make_solver, solver_names, unavailable
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.scheduling.solvers.recheck import violated
+from morph_opt.scheduling.solvers.registry import make_solver, solver_names, unavailable
 from tests.solvers import models
 
 EXACT = Limits(gap=0.0, time_s=600.0)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.solvers.outcome import Limits, Status
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.registry import make_solver
 from tests.waiting import PATIENCE_S
 
 

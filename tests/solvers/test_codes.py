@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
-from morph_opt.solvers.meaning import Meaning, stop_of
-from morph_opt.solvers.outcome import Limits, Status, Stop
+from morph_opt.scheduling.solvers.base import Adapter, Answer, Capabilities, Clock
+from morph_opt.scheduling.solvers.meaning import Meaning, stop_of
+from morph_opt.scheduling.solvers.outcome import Limits, Status, Stop
 from tests.solvers import models
 
 
@@ -20,13 +20,13 @@ def library(module: str, needs: str) -> object:
         pytest.skip(f"{needs} is not installed")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return importlib.import_module(f"morph_opt.solvers.{module}")
+        return importlib.import_module(f"morph_opt.scheduling.solvers.{module}")
 
 
 def test_highs() -> None:
     import highspy
 
-    from morph_opt.solvers.highs import CODES
+    from morph_opt.scheduling.solvers.highs import CODES
 
     assert set(CODES) == set(highspy.HighsModelStatus.__members__.values())
 

@@ -8,9 +8,9 @@ import highspy
 import numpy as np
 import pytest
 
-from morph_opt.solvers import highs as adapter
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status, Stop
+from morph_opt.scheduling.solvers import highs as adapter
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status, Stop
 from tests.solvers import models
 
 SMALL = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))

@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.instances.rounds import model_of, replayed_states
 from formulations.linear_model import LinearModel
-from morph_opt.domain import default_cluster
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import default_cluster
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import installed, make_solver
 
 EXACT = Limits(gap=0.0, time_s=600.0)
 

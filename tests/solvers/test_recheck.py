@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import ModelBuilder
-from morph_opt.domain import InputError
-from morph_opt.solvers.base import box_bound
-from morph_opt.solvers.outcome import Limits, Status, Stop, relative_gap
-from morph_opt.solvers.recheck import judge, violated
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.solvers.base import box_bound
+from morph_opt.scheduling.solvers.outcome import Limits, Status, Stop, relative_gap
+from morph_opt.scheduling.solvers.recheck import judge, violated
 from tests.solvers import faulty, models
 
 SMALL = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))

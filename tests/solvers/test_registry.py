@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.solvers import registry, selfcheck
-from morph_opt.solvers.registry import ENTRIES, Entry, installed, make_solver, solver_names
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.solvers import registry, selfcheck
+from morph_opt.scheduling.solvers.registry import (
+    ENTRIES,
+    Entry,
+    installed,
+    make_solver,
+    solver_names,
+)
 from tests.solvers.faulty import Lying
 from tests.waiting import PATIENCE_S
 
@@ -120,7 +126,7 @@ def test_an_import_path_that_makes_no_adapter_is_refused(name: str, rule: str) -
 @pytest.mark.parametrize("name", solver_names())
 def test_every_entry_names_a_module_and_a_class_in_it(name: str) -> None:
     """Also of solvers that nobody here can import, whose adapters no other test reaches."""
-    spec = importlib.util.find_spec(f"morph_opt.solvers.{ENTRIES[name].module}")
+    spec = importlib.util.find_spec(f"morph_opt.scheduling.solvers.{ENTRIES[name].module}")
     assert spec is not None
     assert spec.origin is not None
     assert f"class {ENTRIES[name].factory}(" in Path(spec.origin).read_text("utf-8")

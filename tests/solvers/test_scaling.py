@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.solvers.cpsat.scaling import OPEN_SIDE, ScalingError, to_integers
+from morph_opt.scheduling.solvers.cpsat.scaling import OPEN_SIDE, ScalingError, to_integers
 from tests.solvers import models
 
 

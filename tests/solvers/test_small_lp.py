@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formulations.prices.choose import scipy_lp
-from morph_opt.solvers.small_lp import SmallLp
+from morph_opt.scheduling.solvers.small_lp import SmallLp
 
 
 def test_the_optimum_and_its_multipliers_are_scipys() -> None:

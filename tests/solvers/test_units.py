@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.base import Answer
-from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
-from morph_opt.solvers.recheck import judge, violated
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.units import Units, hidden_unit, is_wide
+from morph_opt.scheduling.solvers.base import Answer
+from morph_opt.scheduling.solvers.meaning import Meaning
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.scheduling.solvers.recheck import judge, violated
+from morph_opt.scheduling.solvers.registry import installed, make_solver
+from morph_opt.scheduling.solvers.units import Units, hidden_unit, is_wide
 from tests.solvers import faulty, models
 
 EXACT = Limits(gap=0.0, time_s=60.0)

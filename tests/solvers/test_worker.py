@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.solvers.outcome import Limits, Status, Stop
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.worker.isolated import IsolatedSolver
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.solvers.outcome import Limits, Status, Stop
+from morph_opt.scheduling.solvers.registry import installed, make_solver
+from morph_opt.scheduling.solvers.worker.isolated import IsolatedSolver
 from tests.solvers import models
 
 SMALL = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from formulations.resources import RESOURCES
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     GPU_TYPES,
     Allocation,
@@ -26,19 +26,26 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import Event, NodeStatus, RoundDecided, Shared, Started, StartKind
-from morph_opt.metrics.capacity import CapacityCount
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.base import Decision, Policy
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.round.decide import decide_round
 from morph_opt.round.snapshot import Snapshot
-from morph_opt.strict import rules
-from morph_opt.strict.check import BeliefChecks
-from morph_opt.strict.rules import AllocationError, StateFacts, Violation
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.strict import rules
+from morph_opt.scheduling.strict.check import BeliefChecks
+from morph_opt.scheduling.strict.rules import AllocationError, StateFacts, Violation
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import (
+    Event,
+    NodeStatus,
+    RoundDecided,
+    Shared,
+    Started,
+    StartKind,
+)
+from morph_opt.simulation.metrics.capacity import CapacityCount
 from tests.engine.packing_toys import PairedToys, pair
 from tests.engine.toys import DP, GC, hold, job
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     GPU_TYPES,
     Allocation,
     Assignment,
@@ -20,13 +19,14 @@ from morph_opt.domain import (
     SideDemand,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.base import Decision
-from morph_opt.strict.check import check_allocation
-from morph_opt.strict.facts import RunLookup
-from morph_opt.strict.rules import AllocationError, StateFacts
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.scheduling.policies.base import Decision
+from morph_opt.scheduling.strict.check import check_allocation
+from morph_opt.scheduling.strict.facts import RunLookup
+from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
 from tests.engine.packing_toys import PairedToys, pair
 from tests.engine.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 

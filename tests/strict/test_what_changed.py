@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import Assignment, Cluster, Leaf, Node, SideDemand
-from morph_opt.strict.check import PlacementCheck, check_allocation
-from morph_opt.strict.facts import RunLookup
-from morph_opt.strict.rules import StateFacts
+from morph_opt.core.domain import Assignment, Cluster, Leaf, Node, SideDemand
+from morph_opt.scheduling.strict.check import PlacementCheck, check_allocation
+from morph_opt.scheduling.strict.facts import RunLookup
+from morph_opt.scheduling.strict.rules import StateFacts
 from tests.engine.packing_toys import PairedToys
 from tests.engine.toys import ToySpeeds, hold, job, node_type
 

@@ -9,10 +9,10 @@ import pytest
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.run import run_prepared
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.runs.early import MissedError
-from morph_opt.runs.jobs import jobs_csv
-from morph_opt.runs.summary import summary_json
-from morph_opt.runs.write import CONFIG
+from morph_opt.simulation.runs.early import MissedError
+from morph_opt.simulation.runs.jobs import jobs_csv
+from morph_opt.simulation.runs.summary import summary_json
+from morph_opt.simulation.runs.write import CONFIG
 from morph_opt.sweep import Done, driver
 from morph_opt.sweep.order import MISSED, Order
 
@@ -57,5 +57,7 @@ def run_cells_here(
 
     monkeypatch.setattr(driver.worker, "work", work)
     # The expensive bound is tested elsewhere; every replay would compute it for its summary.
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    monkeypatch.setattr(
+        "morph_opt.simulation.metrics.bounds.lower.completion_jct_s", lambda *a: None
+    )
     return ran

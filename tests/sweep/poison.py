@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from morph_opt.domain import RoundState
-from morph_opt.policies.base import Decision
+from morph_opt.core.domain import RoundState
+from morph_opt.scheduling.policies.base import Decision
 from tests.engine.toys import Fifo
 
 

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.sweep import driver
 from morph_opt.sweep.cli import main
 from morph_opt.sweep.executors import executor

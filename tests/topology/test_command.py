@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from morph_opt.topology.__main__ import main
+from morph_opt.inputs.topology.cli import main
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances" / "clusters"
 SPECS = sorted(FOLDER.glob("*.toml"))
@@ -34,7 +34,7 @@ def test_show_takes_the_short_form(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_a_drawing_holds_every_leaf_domain_and_node(spec: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="drawings need the extra 'plot'")
-    from morph_opt.clusters import read_cluster
+    from morph_opt.inputs.clusters import read_cluster
 
     out = tmp_path / "a.svg"
     assert main(["draw", str(spec), "--out", str(out)]) == 0

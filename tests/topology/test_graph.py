@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import A800_NODE, Cluster, InputError, Leaf, Node, Placement, Span
-from morph_opt.topology.graph import (
+from morph_opt.core.domain import A800_NODE, Cluster, InputError, Leaf, Node, Placement, Span
+from morph_opt.inputs.topology.graph import (
     Kind,
     Vertex,
     bandwidth_gb_per_s,

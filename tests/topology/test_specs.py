@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.clusters import cluster_from_toml, cluster_to_toml, read_cluster
-from morph_opt.domain import Cluster, InputError, Span, default_cluster
-from morph_opt.topology.graph import bandwidth_gb_per_s, oversubscription, topology_graph
+from morph_opt.core.domain import Cluster, InputError, Span, default_cluster
+from morph_opt.inputs.clusters import cluster_from_toml, cluster_to_toml, read_cluster
+from morph_opt.inputs.topology.graph import bandwidth_gb_per_s, oversubscription, topology_graph
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances" / "clusters"
 SPECS = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import ExecutionPlan, InputError, Job
-from morph_opt.traces.morphling import read_workload
-from morph_opt.traces.registry import home_cluster, load_trace
-from morph_opt.traces.twins.gavel import SLO_FACTORS
+from morph_opt.core.domain import ExecutionPlan, InputError, Job
+from morph_opt.inputs.traces.morphling import read_workload
+from morph_opt.inputs.traces.registry import home_cluster, load_trace
+from morph_opt.inputs.traces.twins.gavel import SLO_FACTORS
 
 TABLE = {
     "k80": {"('A', 1)": {"null": 1.0}, "('B', 2)": {"null": 0.0}},

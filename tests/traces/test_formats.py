@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import InputError, default_cluster
-from morph_opt.metrics.bounds.demands import why_impossible
-from morph_opt.traces.format import LoadedTrace, TraceFormat
-from morph_opt.traces.registry import FORMATS, home_cluster, known_traces, load_trace, takes_seed
+from morph_opt.core.domain import InputError, default_cluster
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.format import LoadedTrace, TraceFormat
+from morph_opt.inputs.traces.registry import (
+    FORMATS,
+    home_cluster,
+    known_traces,
+    load_trace,
+    takes_seed,
+)
+from morph_opt.simulation.metrics.bounds.demands import why_impossible
 
 LOG_SETS = {"acme", "helios", "philly"}
 SPECS = [(known, spec) for known in FORMATS.values() for spec in known.specs]

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from morph_opt.domain import InputError, NodeType, Shape, Span
-from morph_opt.domain.catalog import GPU_TYPES
-from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
-from morph_opt.perf.tables.gavel import GavelTable, read_throughputs
+from morph_opt.core.domain import InputError, NodeType, Shape, Span
+from morph_opt.core.domain.catalog import GPU_TYPES
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang
+from morph_opt.inputs.perf.tables.gavel import GavelTable, read_throughputs
+from morph_opt.inputs.traces.gavel import load, read_rows, read_trace
+from morph_opt.inputs.traces.registry import absolute_spec, load_trace, trace_files
+from morph_opt.inputs.traces.twins.gavel import TYPES, gavel_twin, twin_throughputs
 from morph_opt.replay import cli
-from morph_opt.traces.gavel import load, read_rows, read_trace
-from morph_opt.traces.registry import absolute_spec, load_trace, trace_files
-from morph_opt.traces.twins.gavel import TYPES, gavel_twin, twin_throughputs
 
 TABLE = {
     "v100": {

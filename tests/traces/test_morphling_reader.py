@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
-from morph_opt.traces.morphling import plan_of, read_table, read_tables, read_workload
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
+from morph_opt.inputs.traces.morphling import plan_of, read_table, read_tables, read_workload
 
 
 def read(path: Path) -> None:

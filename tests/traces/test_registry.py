@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt import extend
-from morph_opt.data import DATASETS
-from morph_opt.data.archive import sha256_of
-from morph_opt.domain import InputError
-from morph_opt.traces import registry
-from morph_opt.traces.registry import known_traces, load_trace
+from morph_opt.core import extend
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.data import DATASETS
+from morph_opt.inputs.data.archive import sha256_of
+from morph_opt.inputs.traces import registry
+from morph_opt.inputs.traces.registry import known_traces, load_trace
 
 SOURCE = """
 from dataclasses import replace
-from morph_opt.domain import Trace
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import Trace
+from morph_opt.inputs.traces.registry import load_trace
 
 def half(argument, *, seed):
     loaded = load_trace(argument or "naive", seed=seed)

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from morph_opt.domain import InputError, Job, Trace
-from morph_opt.traces.registry import home_cluster, load_trace
-from morph_opt.traces.resampled import (
+from morph_opt.core.domain import InputError, Job, Trace
+from morph_opt.inputs.traces.registry import home_cluster, load_trace
+from morph_opt.inputs.traces.resampled import (
     DAYS,
     WEEKS,
     drawn,

@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.published.parts.tiresias_samples import read_samples
-from morph_opt.domain import InputError, Shape, Span
-from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
-from morph_opt.traces.tiresias import load, read_trace_rows, rigid_node
-from morph_opt.traces.twins.tiresias import tiresias_twin, twin_samples
+from morph_opt.core.domain import InputError, Shape, Span
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
+from morph_opt.inputs.traces.tiresias import load, read_trace_rows, rigid_node
+from morph_opt.inputs.traces.twins.tiresias import tiresias_twin, twin_samples
 
 HEAD = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     ExecutionPlan,
     InputError,
@@ -18,13 +18,13 @@ from morph_opt.domain import (
     Span,
     default_cluster,
 )
-from morph_opt.metrics.bounds.demands import why_impossible
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.speed import Configuration
-from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.morphling import TWINS, twin
-from morph_opt.traces.twins.sampling import assign, match_total, stratified
-from morph_opt.traces.twins.stats import load_stats
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.traces.requested import RequestedSpeeds
+from morph_opt.inputs.traces.twins.morphling import TWINS, twin
+from morph_opt.inputs.traces.twins.sampling import assign, match_total, stratified
+from morph_opt.inputs.traces.twins.stats import load_stats
+from morph_opt.simulation.metrics.bounds.demands import why_impossible
 
 SHA256 = {
     "base": "477ef3be1be78f96a63dcefb661be4c906394f1bc6be388b4c9917378e8d35f0",

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pytest
 
 from benchmarks.twins import calibrate
-from morph_opt.domain import Job, Trace
-from morph_opt.traces.registry import load_trace
-from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.morphling import TWINS
+from morph_opt.core.domain import Job, Trace
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.inputs.traces.requested import RequestedSpeeds
+from morph_opt.inputs.traces.twins.morphling import TWINS
 
 SEEDS = (0, 1, 2)
 LARGE = ("base", "bp", "mt")
@@ -159,5 +159,5 @@ def test_no_row_is_copied(pair: tuple[Sample, Sample]) -> None:
 
 
 def test_parameter_file_is_what_calibrate_writes(public_data: Path, project_root: Path) -> None:
-    committed = project_root / "morph_opt" / "traces" / "twins" / "twins.toml"
+    committed = project_root / "morph_opt" / "inputs" / "traces" / "twins" / "twins.toml"
     assert calibrate(public_data / "morphling") == committed.read_text(encoding="utf-8")

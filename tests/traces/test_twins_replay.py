@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from morph_opt.domain import default_cluster
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import default_cluster
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
 CASES = [
     ("base", "milp", "jct"),

@@ -22,15 +22,15 @@ from formulations import node_pattern
 from formulations.linear_model import LinearModel
 from formulations.mps import to_mps
 from formulations.round.tables import RoundProblem
-from morph_opt.clusters.text import cluster_to_toml
-from morph_opt.domain import ExecutionPlan, Shape, default_cluster
-from morph_opt.perf.analytic.modelfile import dump, entries_of, population_of
-from morph_opt.perf.analytic.zoo import ZOO_FILE, zoo_text
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.core.domain import ExecutionPlan, Shape, default_cluster
+from morph_opt.inputs.clusters.text import cluster_to_toml
+from morph_opt.inputs.perf.analytic.modelfile import dump, entries_of, population_of
+from morph_opt.inputs.perf.analytic.zoo import ZOO_FILE, zoo_text
+from morph_opt.inputs.perf.fitting.runs import Run
 from morph_opt.replay.cli import main as replay_main
-from morph_opt.runs.read import read_run
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
+from morph_opt.simulation.runs.read import read_run
 from morph_opt.sweep.spec import SCHEMA
 from tests.formulations.worlds.random_rounds import random_level, random_round
 from tests.perf.worlds import runs_to_csv

@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks.checks.robustness.fuzz import REPORT, bad_line
 from benchmarks.checks.robustness.liars import LIES, lied_to
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 from morph_opt.replay.cli import main as replay_main
 
 SAME = "events.jsonl", "jobs.csv", "config.toml"

@@ -32,8 +32,8 @@ from random import Random
 
 from benchmarks.checks.robustness.mutate import mutated
 from benchmarks.checks.robustness.readers import READERS, Reader, emptied, filled
-from morph_opt.commandline.parser import LineParser
-from morph_opt.domain import InputError
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.domain import InputError
 from tests.known import MAIN
 
 SLOW_S = 5.0

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.base import Adapter, Answer
-from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Limits, Outcome, Status
-from morph_opt.solvers.recheck import violated
-from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.worker.isolated import IsolatedSolver
+from morph_opt.scheduling.solvers.base import Adapter, Answer
+from morph_opt.scheduling.solvers.meaning import Meaning
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status
+from morph_opt.scheduling.solvers.recheck import violated
+from morph_opt.scheduling.solvers.registry import installed, make_solver
+from morph_opt.scheduling.solvers.worker.isolated import IsolatedSolver
 from tests.solvers import faulty, models
 
 MODELS = [

@@ -34,7 +34,7 @@ from benchmarks.checks.robustness.fuzz import (
 from benchmarks.checks.robustness.fuzz import write_table as write_rows
 from benchmarks.checks.robustness.mutate import WORDS
 from benchmarks.checks.robustness.readers import emptied
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 from tests.commands.described import OptionFacts, described
 from tests.known import parser_of
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import SCHEMA, read_memory
 from morph_opt.live.settings import Settings, read_settings

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.commandline.parser import LineParser
+from morph_opt.core.commandline.parser import LineParser
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT = ROOT / "reports" / "robustness"
@@ -70,8 +70,8 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("tests/formulations/test_families.py", "tests/formulations/model/test_linear_model.py",
          "tests/formulations/test_objectives.py", "tests/formulations"),
     ),
-    ("morph_opt/engine/node_events", ("tests/engine/test_node_events.py", "tests/engine")),
-    (
+    ("morph_opt/simulation/engine/node_events", ("tests/engine/test_node_events.py",
+    "tests/engine")), (
         "morph_opt/engine",
         ("tests/engine", "tests/replay/test_packing.py", "tests/replay/test_run_folder.py"),
     ),
@@ -348,7 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         judge_again(options.out)
         return 0
     files = sorted((ROOT / "formulations").rglob("*.py"))
-    files += sorted((ROOT / "morph_opt" / "engine").rglob("*.py"))
+    files += sorted((ROOT / "morph_opt" / "simulation" / "engine").rglob("*.py"))
     files = [path for path in files if options.only in path.as_posix()]
     began = time.monotonic()
     found = earlier(options.out, options.seed) if options.more else []

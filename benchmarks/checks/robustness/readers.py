@@ -19,27 +19,27 @@ from benchmarks.perf.public_runs import read_public
 from benchmarks.published.files import run_file
 from benchmarks.published.parts import tiresias_samples
 from benchmarks.readme import results
-from morph_opt.clusters.spec import read_cluster
-from morph_opt.decision.rules.spec import read_rules
-from morph_opt.domain import Cluster, default_cluster
-from morph_opt.engine.node_events import read_node_events
-from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
-from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.runs_csv import read_runs
-from morph_opt.perf.tables.gavel import read_throughputs
+from morph_opt.core.domain import Cluster, default_cluster
+from morph_opt.inputs.clusters.spec import read_cluster
+from morph_opt.inputs.perf.analytic.modelfile import entries_of, outlines_of, population_of
+from morph_opt.inputs.perf.analytic.zoo import builtin_population
+from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
+from morph_opt.inputs.traces.logs.capacity import read_capacity
+from morph_opt.inputs.traces.logs.lint import lint
+from morph_opt.inputs.traces.logs.reading.scan import Scan
+from morph_opt.inputs.traces.logs.registry import log_format
 from morph_opt.plan.cli import read_prices
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.live.sources import read_live
 from morph_opt.round.reader import read_snapshot
-from morph_opt.runs.read import read_run
-from morph_opt.runs.write import Recorded
-from morph_opt.shares.share_file import read_instances
+from morph_opt.scheduling.decision.rules.spec import read_rules
+from morph_opt.scheduling.shares.share_file import read_instances
+from morph_opt.simulation.engine.node_events import read_node_events
+from morph_opt.simulation.runs.read import read_run
+from morph_opt.simulation.runs.write import Recorded
 from morph_opt.sweep.spec import read_list, read_spec
-from morph_opt.traces import easyscale, gavel, morphling, tiresias
-from morph_opt.traces.logs.capacity import read_capacity
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import log_format
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
 
 Command = tuple[str, tuple[str, ...]]
@@ -89,7 +89,7 @@ def _text_reader(read: Callable[[str, str], object]) -> Callable[[Path], object]
     """A reader of text; what stands before it reads the file as the command does."""
 
     def opened(path: Path) -> object:
-        from morph_opt.perf.cli import make_parser  # the command owns the opening
+        from morph_opt.inputs.perf.cli import make_parser  # the command owns the opening
 
         options = make_parser().parse_args(
             ["predict", "--model", good.MODEL, "--architecture", str(path), "--max-gpus", "2"]

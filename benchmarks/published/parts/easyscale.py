@@ -13,8 +13,8 @@ from benchmarks.published.parts.part import Document, Part, data_file, listed
 from benchmarks.published.simulators.easyscale import ElasticJob, Rules, simulate
 from benchmarks.published.simulators.easyscale_pools import gangs, optimum, options_of
 from benchmarks.published.simulators.easyscale_proposals import proposals_of
-from morph_opt.perf.ests import UNIT_S, ElasticModel
-from morph_opt.traces.easyscale import read_elastic_rows
+from morph_opt.inputs.perf.ests import UNIT_S, ElasticModel
+from morph_opt.inputs.traces.easyscale import read_elastic_rows
 
 Run = Callable[[], Iterator[Difference]]
 

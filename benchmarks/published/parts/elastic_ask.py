@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.perf.ests import UNIT_S, ElasticModel
+from morph_opt.inputs.perf.ests import UNIT_S, ElasticModel
 
 
 def whole(tau_s: Sequence[str | float]) -> Ints:

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.published.cases import Case, Difference, NotRun, differences
 from benchmarks.published.parts.part import Document, Part, listed
 from formulations.shares.problem import ShareProblem, check_shares
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.policies import (
+from morph_opt.scheduling.shares.max_min import lp_solver
+from morph_opt.scheduling.shares.policies import (
     Shares,
     finish_time,
     makespan,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.published.cases import Case, Difference, NotRun, differences
-from morph_opt.data.datasets import DATASETS
-from morph_opt.data.store import DATA_VARIABLE, find
+from morph_opt.inputs.data.datasets import DATASETS
+from morph_opt.inputs.data.store import DATA_VARIABLE, find
 
 Document = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from benchmarks.published.cases import Case, Difference, NotRun, differences
 from benchmarks.published.parts.part import Document, Part, listed
 from benchmarks.published.parts.pollux_goodput import Goodput
 from benchmarks.published.simulators.pollux import PublishedRound
-from morph_opt.policies.malleable.pollux_rule import Budget, Search
+from morph_opt.scheduling.policies.malleable.pollux_rule import Budget, Search
 
 RESTART_S = 30.0
 """What the published policy takes a change of nodes to cost."""

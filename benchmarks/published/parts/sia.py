@@ -16,8 +16,8 @@ from benchmarks.published.parts.sia_published import (
     cursor_placement,
     projected,
 )
-from morph_opt.policies.malleable.sia_rule import SiaJob, solve
-from morph_opt.solvers.outcome import Limits
+from morph_opt.scheduling.policies.malleable.sia_rule import SiaJob, solve
+from morph_opt.scheduling.solvers.outcome import Limits
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 COST = 0.01

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.policies.malleable.sia_rule import Column
+from morph_opt.scheduling.policies.malleable.sia_rule import Column
 
 MOST_GPUS = 64
 """Of a configuration."""

@@ -17,7 +17,7 @@ from benchmarks.published.simulators.tiresias import (
     simulate,
 )
 from benchmarks.published.simulators.tiresias_lists import published_rank
-from morph_opt.policies.tiresias.queues import GittinsIndex
+from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
 
 COLUMNS = ("start_time", "end_time", "JCT", "preempt", "promote")
 """Columns of a published row that our simulation has a word for; ``resume`` it has not."""

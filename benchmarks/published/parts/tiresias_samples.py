@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.documents import read_rows
-from morph_opt.domain import (
+from morph_opt.core.documents import read_rows
+from morph_opt.core.domain import (
     InputError,
 )
 

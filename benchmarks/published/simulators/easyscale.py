@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from benchmarks.published.simulators.easyscale_proposals import proposals_of
-from morph_opt.domain import InputError
-from morph_opt.policies.easyscale.grants import Grant, Holder, Proposal, grant_greedily
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.easyscale.grants import Grant, Holder, Proposal, grant_greedily
 
 STEP_S, START_S = 60, 20.0
 POLICIES = ("fifo", "homo", "heter")

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.published.parts.elastic_ask import ElasticAsk
 from formulations.arrays import Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 SLACK = 1e-9

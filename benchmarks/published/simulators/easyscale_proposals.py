@@ -15,7 +15,7 @@ from itertools import combinations, product
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from morph_opt.policies.easyscale.grants import Proposal
+from morph_opt.scheduling.policies.easyscale.grants import Proposal
 
 
 def maps_of(workers: int, speed: Sequence[float]) -> list[tuple[tuple[int, ...], int]]:

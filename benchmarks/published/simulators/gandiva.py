@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.published.simulators.tiresias import RigidJob
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 64)
 """Gang sizes that the published code has a list for; others end it."""

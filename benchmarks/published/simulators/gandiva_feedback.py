@@ -14,8 +14,8 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.objectives.feedback import soon, turn, turn_weights
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 SLACK = 1e-9

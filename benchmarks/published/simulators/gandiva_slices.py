@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from morph_opt.domain import InputError
-from morph_opt.policies.gandiva.slices import Host, HostRules, Hosts, Running, Slot
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.gandiva.slices import Host, HostRules, Hosts, Running, Slot
 
 
 @dataclass(frozen=True, slots=True)

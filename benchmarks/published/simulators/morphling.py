@@ -2,7 +2,7 @@
 
 Source: AlibabaPAI/reconfigurable-dl-scheduler (Apache-2.0); the rules in our words, with what is a
 quirk, are on ``docs/published-heuristics.md``. Nothing here knows clusters or the engine: the
-policy on top is `morph_opt.policies.malleable.morphling`.
+policy on top is `morph_opt.scheduling.policies.malleable.morphling`.
 """
 
 from __future__ import annotations

@@ -15,18 +15,18 @@ from benchmarks.published.simulators.morphling import (
     SmallCurve,
     decide,
 )
-from morph_opt.decision.candidates.table import RoundView
-from morph_opt.domain import PlanFamily
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.filling import Filling
-from morph_opt.policies.malleable.frame import JobWays
-from morph_opt.policies.malleable.morphling import (
+from morph_opt.core.domain import PlanFamily
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import RoundView
+from morph_opt.scheduling.policies.filling import Filling
+from morph_opt.scheduling.policies.malleable.frame import JobWays
+from morph_opt.scheduling.policies.malleable.morphling import (
     Morphling,
     gpus_held,
     gpus_of_nodes,
     stairs,
 )
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.scheduling.policies.registry import PolicyOptions
 
 
 def policy(belief: SpeedModel, options: PolicyOptions) -> Morphling:

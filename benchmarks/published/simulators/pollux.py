@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formulations.arrays import Bools, Ints
-from morph_opt.policies.malleable.pollux_rule import PolluxRound
+from morph_opt.scheduling.policies.malleable.pollux_rule import PolluxRound
 
 
 class PublishedRound(PolluxRound):

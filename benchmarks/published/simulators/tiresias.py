@@ -3,7 +3,7 @@
 Whole seconds, no rounds, no placement, nothing charged for preemption. At every event (arrival,
 end, change of queue) all GPUs are assigned anew. It is a baseline of its own, next to the
 engine, so that its figures can be compared exactly; the same rules inside the round engine are
-`morph_opt.policies.tiresias.policy`.
+`morph_opt.scheduling.policies.tiresias.policy`.
 
 Where the published code differs from the paper `Quirks` has a switch: paper says / artifact does
 / we do are on ``docs/formulations/las.md``.
@@ -23,7 +23,7 @@ from benchmarks.published.simulators.tiresias_lists import (
     Quirks,
     RigidRule,
 )
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 __all__ = ["Discipline", "Quirks", "RigidJob", "RigidRule", "RigidRun", "simulate"]
 

@@ -11,9 +11,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from morph_opt.domain import InputError
-from morph_opt.policies.published import TIRESIAS
-from morph_opt.policies.tiresias.queues import (
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.published import TIRESIAS
+from morph_opt.scheduling.policies.tiresias.queues import (
     GittinsIndex,
     require_limits,
 )

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.intents import Intent, Park, Release, Start, Stop
 from morph_opt.live.kube.api import MERGE, Api, Reply, StatusError, path_of
 from morph_opt.live.kube.job import KUEUE, WORKLOAD

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from morph_opt.documents import Fields
+from morph_opt.core.documents import Fields
 from morph_opt.live.kube.job import Job, read_job
 from morph_opt.live.kube.pods import (
     HOST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from morph_opt.documents import Fields
+from morph_opt.core.documents import Fields
 from morph_opt.round.live.kube_fields import (
     instant_of,
     is_ready,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_type
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
@@ -16,7 +16,7 @@ from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import FIGURE, STATISTICS, Slo
+from morph_opt.simulation.runs.slo import FIGURE, STATISTICS, Slo
 
 HEADER = (
     "of", "mean", "difference", "lower", "upper", "p", "p_holm", "workloads", "variance_gain",

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from morph_opt.domain import SEEDS, InputError, JobState
-from morph_opt.domain.arguments import require_each, require_type
-from morph_opt.domain.nearest import did_you_mean
-from morph_opt.perf.tables.table import Joined
+from morph_opt.core.domain import SEEDS, InputError, JobState
+from morph_opt.core.domain.arguments import require_each, require_type
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.table import Cell
+from morph_opt.inputs.perf.tables.table import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.arriving import NOTHING, coming
 from morph_opt.plan.ask import Ask
@@ -18,7 +19,6 @@ from morph_opt.plan.forecasting import Forecast, forecast
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
 from morph_opt.round.reader import read_snapshot
-from morph_opt.table import Cell
 
 HEADER = ("job", "what", "q10_s", "q50_s", "q90_s", "in_continuations", "decided_by")
 
@@ -46,7 +46,7 @@ def eta(
     continuations, seed
         Number of continuations, and the seed of the first.
     history_options
-        Options of the history, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the history, as `morph_opt.inputs.traces.registry.load_trace` takes it.
 
     Raises
     ------

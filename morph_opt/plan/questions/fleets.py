@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from morph_opt.domain import InputError, NodeType
-from morph_opt.domain._validate import require_finite, require_int
-from morph_opt.domain.arguments import require_each, require_type
+from morph_opt.core.domain import InputError, NodeType
+from morph_opt.core.domain._validate import require_finite, require_int
+from morph_opt.core.domain.arguments import require_each, require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.evaluate import Verdict
@@ -20,7 +20,7 @@ from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.stats import share_interval
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 HEADER = (
     "fleet", "price_per_hour", "stage", "workloads", "passed", "lower", "upper", "verdict",

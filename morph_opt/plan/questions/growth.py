@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from morph_opt.domain import InputError
-from morph_opt.domain.arguments import require_each, require_type
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.arguments import require_each, require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.statement import Target
 from morph_opt.plan.stats import needed, share_at_least, share_interval
 from morph_opt.plan.workloads import distinct
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 HEADER = ("load", "workloads", "passed", "lower", "upper", "verdict", "decided_by")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from morph_opt.domain import Cluster, Node
+from morph_opt.core.domain import Cluster, Node
 
 
 @dataclass(frozen=True, slots=True)

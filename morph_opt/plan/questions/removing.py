@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from morph_opt.domain import Cluster, InputError
-from morph_opt.domain.arguments import require_type
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.evaluate import Evaluator, Verdict
@@ -16,7 +16,7 @@ from morph_opt.plan.questions.node_classes import classes_of, without
 from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 HEADER = ("removed", "workloads", "passed", "verdict", "metric", "decided_by")
 

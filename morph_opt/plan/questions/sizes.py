@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from morph_opt.domain import Cluster, NodeType
-from morph_opt.domain._validate import require_int
-from morph_opt.domain.arguments import require_type
-from morph_opt.domain.cluster import MOST_NODES
-from morph_opt.domain.errors import typed
+from morph_opt.core.domain import Cluster, NodeType
+from morph_opt.core.domain._validate import require_int
+from morph_opt.core.domain.arguments import require_type
+from morph_opt.core.domain.cluster import MOST_NODES
+from morph_opt.core.domain.errors import typed
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, node_type_of
 from morph_opt.plan.evaluate import EARLY, Verdict
@@ -17,7 +17,7 @@ from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.search import HEADER, Search, Trial, counted
 from morph_opt.plan.statement import Target
 from morph_opt.replay.scenario import Scenario
-from morph_opt.runs.slo import Slo
+from morph_opt.simulation.runs.slo import Slo
 
 
 def nodes(

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from morph_opt.domain import InputError, RoundState
-from morph_opt.domain._validate import require_int
-from morph_opt.domain.arguments import require_type
-from morph_opt.explanation.report import Effort, UnexplainedError
+from morph_opt.core.domain import InputError, RoundState
+from morph_opt.core.domain._validate import require_int
+from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.questions.comparing import metric_of, sentence
 from morph_opt.plan.questions.node_classes import classes_of, with_one_more
 from morph_opt.plan.stats import paired, require_shares
 from morph_opt.plan.workloads import distinct
-from morph_opt.policies.base import Decision
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.run import run_prepared
 from morph_opt.replay.scenario import Scenario
 from morph_opt.round.decide import make_explainer
 from morph_opt.round.watch import WatchedPolicy
+from morph_opt.scheduling.explanation.report import Effort, UnexplainedError
+from morph_opt.scheduling.policies.base import Decision
 
 
 class _Prices:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.documents.style import BLUE, DASHES, INK, ORANGE, OTHER, PALETTE, key, looks
+from morph_opt.core.documents.style import BLUE, DASHES, INK, ORANGE, OTHER, PALETTE, key, looks
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import label, short
 from morph_opt.report.paired import Pairing
-from morph_opt.runs.views.explanations import Price
-from morph_opt.runs.views.series import Steps, gpus_held, gpus_there
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.views.explanations import Price
+from morph_opt.simulation.runs.views.series import Steps, gpus_held, gpus_there
+from morph_opt.simulation.runs.views.view import RunView
 
 if TYPE_CHECKING:
     from bokeh.models import Range1d

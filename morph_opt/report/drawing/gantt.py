@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
-from morph_opt.documents.style import BLUE, DARK, INK, LIGHT, OTHER, PALETTE
+from morph_opt.core.documents.style import BLUE, DARK, INK, LIGHT, OTHER, PALETTE
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import label, short
-from morph_opt.runs.views.view import RunView
+from morph_opt.simulation.runs.views.view import RunView
 
 if TYPE_CHECKING:
     from bokeh.models import Range1d

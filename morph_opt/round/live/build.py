@@ -13,14 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from glob import escape
 
-from morph_opt.decision.rules.model import (
-    NodeRule,
-    NonPreemptible,
-    OperatorRules,
-    Rule,
-    TenantQuota,
-)
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Assignment,
     Cluster,
     GpuType,
@@ -33,11 +26,18 @@ from morph_opt.domain import (
     RoundState,
     Shape,
 )
-from morph_opt.domain.shape import partitions
-from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.gangs import RIGID_PLAN
+from morph_opt.core.domain.shape import partitions
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.speeds import SpeedRow, SpeedTable
+from morph_opt.scheduling.decision.rules.model import (
+    NodeRule,
+    NonPreemptible,
+    OperatorRules,
+    Rule,
+    TenantQuota,
+)
 
 Shapes = Callable[[int], tuple[Shape, ...]]
 """Shapes of a model by GPUs per node."""

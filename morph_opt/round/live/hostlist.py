@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from morph_opt.domain import InputError
-from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.cluster import MOST_NODES
 
 _PART = re.compile(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*")
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", re.ASCII)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from datetime import datetime
 
-from morph_opt.documents import Fields
+from morph_opt.core.documents import Fields
 
 
 def meta_of(item: Fields) -> Fields:

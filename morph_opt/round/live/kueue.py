@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.arrays import Ints
-from morph_opt.decision.rules.model import TenantQuota
-from morph_opt.documents import Fields, parse_json
-from morph_opt.domain import InputError
-from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
-from morph_opt.domain.job import MOST_GPUS
-from morph_opt.domain.packing import Parts, emptiest_first, tightest
+from morph_opt.core.documents import Fields, parse_json
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE
+from morph_opt.core.domain.job import MOST_GPUS
+from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
 from morph_opt.round.live.kube_fields import instant_of, is_ready, meta_of, name_of
 from morph_opt.round.snapshot import read_text
+from morph_opt.scheduling.decision.rules.model import TenantQuota
 
 KINDS = ("Workload", "Node", "ClusterQueue", "LocalQueue", "ResourceFlavor")
 _BARRING = frozenset(("NoSchedule", "NoExecute"))

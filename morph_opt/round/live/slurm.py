@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from morph_opt.documents import Fields, parse_json
-from morph_opt.domain import InputError
-from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
+from morph_opt.core.documents import Fields, parse_json
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
 from morph_opt.round.live.slurm_fields import (
     gres,

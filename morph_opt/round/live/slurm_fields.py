@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from morph_opt.documents import Fields
-from morph_opt.domain.job import MOST_GPUS
+from morph_opt.core.documents import Fields
+from morph_opt.core.domain.job import MOST_GPUS
 from morph_opt.round.live.hostlist import expand_hosts, numbers_in
 
 _GRES = re.compile(r"gpu(?::([^:(,=]+))??(?::([0-9]{1,9}))?(?:\(([^()]*)\))?", re.ASCII)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from morph_opt.documents import Fields
-from morph_opt.domain import InputError
+from morph_opt.core.documents import Fields
+from morph_opt.core.domain import InputError
 from morph_opt.round.live.build import LiveJob
 from morph_opt.round.live.slurm_fields import (
     asked,

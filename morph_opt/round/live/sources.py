@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from morph_opt.domain import InputError
-from morph_opt.domain.nearest import did_you_mean
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.kueue import read_kueue
 from morph_opt.round.live.slurm import read_slurm

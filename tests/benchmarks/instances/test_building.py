@@ -12,7 +12,7 @@ from benchmarks.instances.checking import placed
 from benchmarks.instances.library import default_folder, read_table
 from benchmarks.instances.rounds import by_load, replayed_states, requested_gpus, side_by_side
 from formulations.round.check import check
-from morph_opt.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 
 
 def test_names_are_unique_and_the_committed_ones_are_there() -> None:

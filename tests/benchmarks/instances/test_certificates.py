@@ -23,7 +23,7 @@ from benchmarks.instances.certificates import (
 from benchmarks.instances.library import default_folder
 from benchmarks.instances.proving import proven, write_certificate
 from formulations.check_bound import BoundError, check_bound
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 BOUNDS = default_folder() / FOLDER
 SMALL = SEEDED[0]

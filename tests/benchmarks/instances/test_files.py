@@ -17,7 +17,7 @@ from formulations.round.tables import (
     NodeTable,
     RoundProblem,
 )
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from tests.solvers import models
 
 

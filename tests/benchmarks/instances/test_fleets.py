@@ -21,7 +21,7 @@ from benchmarks.instances.fleets import (
 from benchmarks.instances.library import default_folder, load
 from formulations.fleet import build
 from formulations.mps import to_mps
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 
 OWN = default_folder() / FOLDER
 TINY = FLEETS[0]

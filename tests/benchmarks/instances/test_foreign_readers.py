@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.instances.library import default_folder, load, read_table
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.documents.model import write_model
+from morph_opt.core.documents.model import write_model
 from tests.solvers import models
 from tests.waiting import PATIENCE_S
 

@@ -21,10 +21,10 @@ from benchmarks.instances.library import (
     read_table,
     write_table,
 )
-from morph_opt.domain import InputError
-from morph_opt.solvers.outcome import Limits, Status
-from morph_opt.solvers.recheck import violated
-from morph_opt.solvers.registry import installed, make_solver
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.recheck import violated
+from morph_opt.scheduling.solvers.registry import installed, make_solver
 
 FOLDER = default_folder()
 TABLE = read_table(FOLDER)

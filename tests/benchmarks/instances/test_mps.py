@@ -16,10 +16,10 @@ from benchmarks.instances.library import load_mps
 from benchmarks.instances.mps_reader import MpsError, from_mps
 from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.mps import to_mps
-from morph_opt.documents.model import write_model
-from morph_opt.domain import InputError
-from morph_opt.solvers.outcome import Limits
-from morph_opt.solvers.registry import make_solver
+from morph_opt.core.documents.model import write_model
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.registry import make_solver
 from tests.solvers import models
 
 

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.instances.__main__ import main
 from benchmarks.instances.library import default_folder, load, read_table
 from benchmarks.instances.solution import read_solution
-from morph_opt.documents.model import write_model
-from morph_opt.domain import InputError
+from morph_opt.core.documents.model import write_model
+from morph_opt.core.domain import InputError
 from tests.solvers import models
 from tests.waiting import PATIENCE_S
 

@@ -28,10 +28,10 @@ from benchmarks.perf_micro import (
     two_jobs,
     write_batch,
 )
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
-from morph_opt.perf.analytic.zoo import builtin_model, builtin_population
-from morph_opt.perf.fitting.fit import of_constants
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
+from morph_opt.inputs.perf.analytic.zoo import builtin_model, builtin_population
+from morph_opt.inputs.perf.fitting.fit import of_constants
+from morph_opt.inputs.perf.fitting.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 

@@ -12,10 +12,10 @@ from benchmarks.perf.protocol import protocol_a, protocol_b, protocol_c
 from benchmarks.perf.public import Table
 from benchmarks.perf.public_runs import Refused
 from benchmarks.perf.report import MAIN, Outcomes, markdown, totals, write_report
-from morph_opt.domain import InputError
-from morph_opt.perf.analytic.prior import Population
-from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.runs import Run
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.perf.analytic.prior import Population
+from morph_opt.inputs.perf.analytic.zoo import builtin_population
+from morph_opt.inputs.perf.fitting.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 

@@ -11,9 +11,9 @@ from benchmarks.published.parts.elastic_ask import ElasticAsk, whole
 from benchmarks.published.simulators.easyscale import ElasticJob, Rules, simulate
 from benchmarks.published.simulators.easyscale_pools import gangs, optimum, options_of
 from benchmarks.published.simulators.easyscale_proposals import maps_of, proposals_of
-from morph_opt.domain import InputError
-from morph_opt.perf.ests import ElasticModel
-from morph_opt.traces.easyscale import read_elastic_rows
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.perf.ests import ElasticModel
+from morph_opt.inputs.traces.easyscale import read_elastic_rows
 
 MODEL = ElasticModel(4, whole(["0.1", "0.3"]))
 

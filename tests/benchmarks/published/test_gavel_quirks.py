@@ -13,8 +13,8 @@ from benchmarks.published import parity
 from benchmarks.published.figures import SHUFFLED, gavel_jobs, main
 from benchmarks.published.simulators.gavel import RoundJobs, RoundQuirks, simulate
 from formulations.shares.problem import ShareProblem
-from morph_opt.domain import InputError
-from morph_opt.shares.policies import in_order
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.shares.policies import in_order
 
 ONE = np.array([1.0])
 

@@ -11,8 +11,8 @@ from benchmarks.published.simulators.tiresias import (
     simulate,
 )
 from benchmarks.published.simulators.tiresias_lists import published_rank
-from morph_opt.domain import InputError
-from morph_opt.policies.tiresias.queues import GittinsIndex, queue_of
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex, queue_of
 
 
 def ends(jobs, gpus, discipline, **options):

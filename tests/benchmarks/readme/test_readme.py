@@ -22,12 +22,12 @@ from benchmarks.readme.results import (
     row_of,
     save,
 )
-from morph_opt.domain import InputError
-from morph_opt.runs.jobs import jobs_csv
-from morph_opt.runs.read import Parts, Run, read_run
-from morph_opt.runs.rounds import HEADER, row_to_line
-from morph_opt.runs.summary import KEYS, Summary, summary_json
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.simulation.runs.jobs import jobs_csv
+from morph_opt.simulation.runs.read import Parts, Run, read_run
+from morph_opt.simulation.runs.rounds import HEADER, row_to_line
+from morph_opt.simulation.runs.summary import KEYS, Summary, summary_json
 from tests.runs.worlds import job_row, round_row
 
 DATA = Path("reports") / "readme"

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from formulations.objectives import guarantee
 from formulations.round.tables import Scope
-from morph_opt.decision.candidates.dominance import Scoped, embeds, undominated
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.domain import ExecutionPlan, Shape, SideDemand
-from morph_opt.perf.speed import Configuration
-from morph_opt.policies.objectives.plain import OBJECTIVES
+from morph_opt.core.domain import ExecutionPlan, Shape, SideDemand
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.scheduling.decision.candidates.dominance import Scoped, embeds, undominated
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
 from tests.campaigns import blocks
 from tests.formulations.worlds.solving import optimum
 from tests.policies.worlds import random_world

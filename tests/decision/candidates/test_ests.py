@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.published.parts.elastic_ask import whole
 from formulations.round.tables import Scope
-from morph_opt.clusters import load_cluster
-from morph_opt.decision.candidates.ests import elastic_slice
-from morph_opt.decision.candidates.slices import ModelSlice
-from morph_opt.domain import ExecutionPlan, InputError, Job
-from morph_opt.perf.ests import ElasticModel
-from morph_opt.perf.tables.elastic import ElasticTable
+from morph_opt.core.domain import ExecutionPlan, InputError, Job
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.ests import ElasticModel
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.scheduling.decision.candidates.ests import elastic_slice
+from morph_opt.scheduling.decision.candidates.slices import ModelSlice
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}, "n": {"V100": "0.1"}})
 TWO = load_cluster("1x2:V100+1x3:P100")
@@ -102,7 +102,7 @@ def test_large_pools_are_thinned_to_vectors_that_need_all_their_gpus(
     pools = (9, 7, 8)
     every, steps = model.vectors(pools)
     best = {tuple(v): int(s) for v, s in zip(every.tolist(), steps.tolist(), strict=True)}
-    monkeypatch.setattr("morph_opt.perf.ests.MOST_VECTORS", 200)
+    monkeypatch.setattr("morph_opt.inputs.perf.ests.MOST_VECTORS", 200)
     fewer, thinned = model.vectors(pools)
     assert 20 < len(fewer) < len(every)
     for vector, step in zip(map(tuple, fewer.tolist()), thinned.tolist(), strict=True):

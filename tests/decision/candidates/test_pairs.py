@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import NONE, Selection
-from morph_opt.clusters import load_cluster
-from morph_opt.decision.candidates.pairs import PairBuilder
-from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.params import PairParams
-from morph_opt.decision.placement import to_allocation
-from morph_opt.decision.rules.compile import apply_rules
-from morph_opt.decision.rules.model import MinimumRun, NodeRule, OperatorRules, TenantQuota
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Allocation,
     Assignment,
     Cluster,
@@ -26,15 +19,27 @@ from morph_opt.domain import (
     RoundState,
     Shape,
 )
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.speed import pair_speeds, require_pair_speeds
-from morph_opt.perf.tables.gangs import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
-from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.strict.check import check_allocation
-from morph_opt.strict.facts import RunLookup
-from morph_opt.strict.rules import StateFacts
-from morph_opt.traces.twins.gavel import gavel_twin
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.speed import pair_speeds, require_pair_speeds
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.inputs.perf.tables.gavel import GavelTable, GavelThroughputs
+from morph_opt.inputs.traces.twins.gavel import gavel_twin
+from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.params import PairParams
+from morph_opt.scheduling.decision.placement import to_allocation
+from morph_opt.scheduling.decision.rules.compile import apply_rules
+from morph_opt.scheduling.decision.rules.model import (
+    MinimumRun,
+    NodeRule,
+    OperatorRules,
+    TenantQuota,
+)
+from morph_opt.scheduling.policies.registry import OBJECTIVES, PolicyOptions, make_policy
+from morph_opt.scheduling.strict.check import check_allocation
+from morph_opt.scheduling.strict.facts import RunLookup
+from morph_opt.scheduling.strict.rules import StateFacts
 
 KEYS = {"A": ("A", 1), "B": ("B", 1), "C": ("C", 1), "W": ("W", 2), "V": ("V", 2)}
 TABLE = GavelThroughputs(

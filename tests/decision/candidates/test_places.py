@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -21,9 +21,9 @@ from morph_opt.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.perf.gang import GangSpeeds
-from morph_opt.perf.places import Places
-from morph_opt.perf.speed import Configuration
+from morph_opt.inputs.perf.gang import GangSpeeds
+from morph_opt.inputs.perf.places import Places
+from morph_opt.inputs.perf.speed import Configuration
 from tests.engine.toys import DP, GC, ToySpeeds, job
 
 X = replace(A800_NODE, name="x", gpus=4, cpus=12, host_memory_gib=40.0, rdma_gb_per_s=10.0)

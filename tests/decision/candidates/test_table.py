@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import RoundProblem, Scope
-from morph_opt.decision.candidates.nodes import scopes_of
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     A800_NODE,
     Cluster,
     ExecutionPlan,
@@ -19,6 +17,8 @@ from morph_opt.domain import (
     RoundState,
     SideDemand,
 )
+from morph_opt.scheduling.decision.candidates.nodes import scopes_of
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from tests.policies.worlds import (
     DP,
     LINEAR,

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.round.tables import Scope
-from morph_opt.clusters.short import parse_short
-from morph_opt.decision.candidates import dominance
-from morph_opt.decision.candidates.dominance import Scoped, embeds, undominated
-from morph_opt.decision.params import DominanceParams
-from morph_opt.domain import ExecutionPlan, Job, Shape, SideDemand, partitions
-from morph_opt.domain.shape import MOST_PARTS
-from morph_opt.metrics.bounds import demands
-from morph_opt.metrics.bounds.demands import why_impossible
-from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.gangs import Gang, GangTable
+from morph_opt.core.domain import ExecutionPlan, Job, Shape, SideDemand, partitions
+from morph_opt.core.domain.shape import MOST_PARTS
+from morph_opt.inputs.clusters.short import parse_short
+from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
+from morph_opt.scheduling.decision.candidates import dominance
+from morph_opt.scheduling.decision.candidates.dominance import Scoped, embeds, undominated
+from morph_opt.scheduling.decision.params import DominanceParams
+from morph_opt.simulation.metrics.bounds import demands
+from morph_opt.simulation.metrics.bounds.demands import why_impossible
 
 RIGID = ExecutionPlan.parse("dp")
 

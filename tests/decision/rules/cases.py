@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import Allocation, Assignment, JobState, Placement, RoundState
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -14,7 +15,6 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.domain import Allocation, Assignment, JobState, Placement, RoundState
 from tests.policies.worlds import DP, GC, GPU, cluster, queued, running, state
 
 NOW_S = 180.0

@@ -11,16 +11,16 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.tables import NONE, Level, Selection
-from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.rules import recheck as recheck_module
-from morph_opt.decision.rules.audit import BrokenRuleError, audit
-from morph_opt.decision.rules.compile import apply_rules
-from morph_opt.decision.rules.model import OperatorRules
-from morph_opt.domain import Allocation, Assignment
-from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.registry import make_objective
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Status
+from morph_opt.core.domain import Allocation, Assignment
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.rules import recheck as recheck_module
+from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
+from morph_opt.scheduling.decision.rules.compile import apply_rules
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.policies.milp import MilpPolicy
+from morph_opt.scheduling.policies.registry import make_objective
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Status
 from tests.decision.rules.cases import CASES, OTHER_PLAN, TWO, Case, Grants, allocation
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.solving import EXACT
@@ -171,7 +171,7 @@ def test_the_policy_refuses_a_decision_that_the_audit_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that forget a rule: the policy must not trust them."""
-    import morph_opt.decision.pose as pose
+    import morph_opt.scheduling.decision.pose as pose
 
     case = CASES["quota"]
     monkeypatch.setattr(pose, "apply_rules", lambda view, *_: view)

@@ -8,9 +8,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules.lending import _can_be_assigned, could_use
-from morph_opt.domain import A800_NODE, Cluster, Leaf, Node, RoundState, SideDemand
+from morph_opt.core.domain import A800_NODE, Cluster, Leaf, Node, RoundState, SideDemand
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.rules.lending import _can_be_assigned, could_use
 from tests.policies.worlds import cluster, queued, speeds, state
 
 

@@ -8,9 +8,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from morph_opt.decision.rules.model import Maintenance, TenantQuota
-from morph_opt.decision.rules.spec import KINDS, RULE_FIELDS, rules_of
-from morph_opt.documents import Fields
+from morph_opt.core.documents import Fields
+from morph_opt.scheduling.decision.rules.model import Maintenance, TenantQuota
+from morph_opt.scheduling.decision.rules.spec import KINDS, RULE_FIELDS, rules_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/rules.md"
@@ -18,8 +18,8 @@ ROWS = ROOT / "docs/formulations/operator-rules.md"
 
 
 def emitted() -> set[str]:
-    """Words of all rows that `morph_opt.decision.rules.compile` can write."""
-    tree = ast.parse((ROOT / "morph_opt/decision/rules/compile.py").read_text("utf-8"))
+    """Words of all rows that `morph_opt.scheduling.decision.rules.compile` can write."""
+    tree = ast.parse((ROOT / "morph_opt/scheduling/decision/rules/compile.py").read_text("utf-8"))
     return {
         node.args[0].value
         for node in ast.walk(tree)

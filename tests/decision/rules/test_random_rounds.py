@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from formulations.round.check import check
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules.audit import audit
-from morph_opt.decision.rules.compile import apply_rules
-from morph_opt.decision.rules.model import Rule
-from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
-from morph_opt.policies.registry import make_objective
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Status
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.compile import apply_rules
+from morph_opt.scheduling.decision.rules.model import Rule
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
+from morph_opt.scheduling.policies.registry import make_objective
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Status
 from tests.campaigns import blocks
 from tests.decision.rules.worlds import best_by_audit, plain_view, ruled_world, sizes_in
 from tests.formulations.worlds import oracle

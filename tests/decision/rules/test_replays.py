@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules.audit import audit
-from morph_opt.decision.rules.model import GangLimit, NodeRule, OperatorRules, TenantQuota
-from morph_opt.decision.rules.spec import read_rules
-from morph_opt.decision.rules.stranded import stranded_jobs
-from morph_opt.domain import RoundState, default_cluster
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.core.domain import RoundState, default_cluster
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.cli import main
 from morph_opt.replay.run import replay
-from morph_opt.traces.registry import load_trace
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.model import (
+    GangLimit,
+    NodeRule,
+    OperatorRules,
+    TenantQuota,
+)
+from morph_opt.scheduling.decision.rules.spec import read_rules
+from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
 
 RULES = """
 fewer_moves = true

@@ -9,12 +9,14 @@ import pytest
 
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.decision.rules.audit import audit
-from morph_opt.decision.rules.compile import apply_rules, ranks_below
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import InputError, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -25,12 +27,10 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.domain import InputError, RoundState
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
-from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
-from morph_opt.policies.registry import make_objective
-from morph_opt.solvers.highs import HighsSolver
+from morph_opt.scheduling.policies.base import Decision
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
+from morph_opt.scheduling.policies.registry import make_objective
+from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.decision.rules.worlds import plain_view, ruled_world
 from tests.formulations.worlds.solving import EXACT
 from tests.policies.worlds import (

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules.known import require_known_nodes
-from morph_opt.decision.rules.model import (
+from morph_opt.core.documents import Fields
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.decision.rules.known import require_known_nodes
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -18,9 +20,7 @@ from morph_opt.decision.rules.model import (
     TenantQuota,
     matches,
 )
-from morph_opt.decision.rules.spec import RULE_FIELDS, read_rules, rules_of, to_dict
-from morph_opt.documents import Fields
-from morph_opt.domain import InputError
+from morph_opt.scheduling.decision.rules.spec import RULE_FIELDS, read_rules, rules_of, to_dict
 from tests.policies.worlds import GPU, cluster
 
 EVERYTHING = """

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.round.tables import Level, RoundProblem, Selection
-from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.placement import to_allocation
-from morph_opt.decision.rules.audit import audit
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.perf.tables.table import MeasuredTable
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.placement import to_allocation
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -23,8 +25,6 @@ from morph_opt.decision.rules.model import (
     TenantQuota,
     matches,
 )
-from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.tables.table import MeasuredTable
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import random_world
 

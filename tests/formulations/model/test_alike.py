@@ -11,11 +11,11 @@ from formulations import node_pattern
 from formulations.alike import alike_candidates, counted
 from formulations.layout import RoundModel
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision import pricing
-from morph_opt.decision.ranked import RoundSolver
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status
-from morph_opt.solvers.recheck import violated
+from morph_opt.scheduling.decision import pricing
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.recheck import violated
 from tests.campaigns import blocks
 from tests.formulations.worlds.packed_rounds import PACKED, packed_level, packed_round
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round

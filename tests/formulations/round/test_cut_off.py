@@ -16,7 +16,7 @@ from formulations.round import decode
 from formulations.round.check import check
 from formulations.round.decode import pack, pack_slots, restricted
 from formulations.round.tables import NONE, RoundProblem, Scope
-from morph_opt.decision.ranked import Solved
+from morph_opt.scheduling.decision.ranked import Solved
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import RoundSize, random_round
 from tests.formulations.worlds.rounds import STAY, Candidate, Hold, picks, plain_level, tiny

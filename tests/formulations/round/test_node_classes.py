@@ -19,7 +19,7 @@ from formulations.round.check import RuleError, check
 from formulations.round.decode import pack
 from formulations.round.shared import SharedTable
 from formulations.round.tables import JobTable, Selection
-from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.scheduling.decision.fallback import keep_and_fill
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,

@@ -19,8 +19,8 @@ from formulations.round.rule_table import RULE_S
 from formulations.round.rules import with_shared
 from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, RoundProblem, Selection
-from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.policies.objectives.plain import Jct
+from morph_opt.scheduling.decision.fallback import keep_and_fill
+from morph_opt.scheduling.policies.objectives.plain import Jct
 from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.rounds import (

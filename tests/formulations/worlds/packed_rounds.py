@@ -20,7 +20,7 @@ from formulations.round.tables import (
     RoundProblem,
     Selection,
 )
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, RoundSize, random_round, units
 from tests.formulations.worlds.rounds import SIDES, level_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from formulations.round.tables import JobTable, Level, NodeTable, RoundProblem, Scope
-from morph_opt.policies.objectives.plain import Jct, Throughput
+from morph_opt.scheduling.policies.objectives.plain import Jct, Throughput
 from tests.formulations.worlds.rounds import (
     SIDES,
     Candidate,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from formulations import node_pattern
-from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules.compile import apply_rules
-from morph_opt.decision.rules.model import (
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.rules.compile import apply_rules
+from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -19,7 +20,6 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.domain import JobState, RoundState
 from tests.formulations.worlds.pairs import Pair, Wanted
 from tests.formulations.worlds.rounds import plain_level
 from tests.policies.worlds import LINEAR, cluster, queued, running, state

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from formulations.linear_model import LinearModel
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.ranked import RoundSolver, Solved
-from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status
+from morph_opt.scheduling.decision.ranked import RoundSolver, Solved
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status
 
 EXACT = Limits(gap=0.0, time_s=600.0)
 FORMULATIONS = RoundSolver.FORMULATIONS

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.kube.cluster import Kubernetes
 from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError, Command

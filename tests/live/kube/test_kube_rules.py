@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.kube import api as kube_api
 from morph_opt.live.kube.api import MERGE, Api, StatusError, path_of
 from morph_opt.live.releasing import release_all

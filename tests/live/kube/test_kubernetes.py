@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.live.cli import main
 from morph_opt.live.history import write_run
 from morph_opt.live.releasing import release_all
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
-from morph_opt.runs.read import read_run
+from morph_opt.simulation.runs.read import read_run
 from tests.live.kube.fake import EPOCH_S, FakeKube
 from tests.live.kube.kueue import QUEUE
 from tests.live.kube.rules import GPU, HOST, gates_of

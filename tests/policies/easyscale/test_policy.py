@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Cluster,
     ExecutionPlan,
     InputError,
@@ -16,14 +15,15 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus
-from morph_opt.perf.tables.elastic import ElasticTable
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.inputs.traces.twins.easyscale import easyscale_twin
 from morph_opt.replay.run import replay
-from morph_opt.traces.twins.easyscale import easyscale_twin
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.engine import Engine
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import NodeStatus
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
 TWO = load_cluster("1x4:V100+1x4:P100")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.checks.robustness import documents as good
-from morph_opt.domain import InputError
-from morph_opt.traces import easyscale
-from morph_opt.traces.registry import absolute_spec, home_cluster, known_traces, load_trace
-from morph_opt.traces.twins.easyscale import easyscale_twin
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces import easyscale
+from morph_opt.inputs.traces.registry import absolute_spec, home_cluster, known_traces, load_trace
+from morph_opt.inputs.traces.twins.easyscale import easyscale_twin
 
 
 def folder(at: Path, trace: str | None = None, times: str | None = None) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.published.simulators.gandiva_slices import SliceJob, SliceRules, Slices
-from morph_opt.domain import (
+from morph_opt.core.domain import (
     Cluster,
     ExecutionPlan,
     InputError,
@@ -18,14 +18,14 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus, Started
-from morph_opt.perf.tables.gangs import Gang, GangTable
-from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.gandiva.policy import GandivaSlices
+from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
+from morph_opt.inputs.traces.tiresias import rigid_node
 from morph_opt.replay.run import replay
-from morph_opt.traces.tiresias import rigid_node
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.gandiva.policy import GandivaSlices
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import NodeStatus, Started
 from tests.engine.toys import ToySpeeds, job
 
 GANGS = (1, 1, 1, 2, 2, 4, 8)

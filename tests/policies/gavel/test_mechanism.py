@@ -5,11 +5,11 @@ import pytest
 
 from benchmarks.published.figures import main, run_gavel, run_tiresias
 from benchmarks.published.simulators.gavel import RoundJobs, select, simulate
-from morph_opt.domain import InputError
-from morph_opt.perf.tables.gavel import read_throughputs
-from morph_opt.policies.gavel.mechanism import Mechanism
-from morph_opt.traces.gavel import TABLE, known_files, read_rows
-from morph_opt.traces.tiresias import TiresiasRow
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.traces.gavel import TABLE, known_files, read_rows
+from morph_opt.inputs.traces.tiresias import TiresiasRow
+from morph_opt.scheduling.policies.gavel.mechanism import Mechanism
 
 BOTH = np.array([0, 1])
 ONE_TYPE = np.array([0])

@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.published.simulators.morphling import PUBLISHED_SIZES
 from benchmarks.published.simulators.morphling_policy import PublishedMorphling
-from morph_opt.domain import InputError
-from morph_opt.policies.malleable.morphling import Live, PaperRound
-from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
-from morph_opt.policies.malleable.pollux_rule import Budget
-from morph_opt.policies.options import PolicyOptions
-from morph_opt.policies.published import POLLUX
-from morph_opt.policies.registry import make_policy
+from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.malleable.morphling import Live, PaperRound
+from morph_opt.scheduling.policies.malleable.pollux import PolluxCounts, PolluxSearch
+from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.published import POLLUX
+from morph_opt.scheduling.policies.registry import make_policy
 from tests.policies.worlds import (
     LINEAR,
     cluster,

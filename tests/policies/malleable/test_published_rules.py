@@ -24,9 +24,9 @@ from benchmarks.published.simulators.morphling import (
 )
 from benchmarks.published.simulators.optimus import OptimusJob, counts, placement
 from benchmarks.published.simulators.pollux import PublishedRound
-from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
-from morph_opt.policies.malleable.sia_rule import SiaJob, solve
-from morph_opt.solvers.outcome import Limits
+from morph_opt.scheduling.policies.malleable.pollux_rule import Budget, PolluxRound, Search
+from morph_opt.scheduling.policies.malleable.sia_rule import SiaJob, solve
+from morph_opt.scheduling.solvers.outcome import Limits
 
 # ---------------------------------------------------------------- Morphling
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Assignment, JobState, Placement, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.tiresias.policy import RigidQueues
-from morph_opt.policies.tiresias.queues import GittinsIndex
+from morph_opt.core.domain import Assignment, JobState, Placement, Trace
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.tiresias.policy import RigidQueues
+from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
+from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 INDEX = GittinsIndex.of([100.0, 1000.0, 4000.0], 500.0)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Assignment, InputError, JobState, Placement, RoundState
-from morph_opt.policies.objectives.attained_service import QueuedService
-from morph_opt.policies.tiresias.policy import RigidQueues
-from morph_opt.policies.tiresias.queues import ServiceBook
+from morph_opt.core.domain import Assignment, InputError, JobState, Placement, RoundState
+from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
+from morph_opt.scheduling.policies.tiresias.policy import RigidQueues
+from morph_opt.scheduling.policies.tiresias.queues import ServiceBook
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 LIMITS = (100.0, 1000.0)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from morph_opt.domain import InputError
+from morph_opt.core.domain import InputError
 from morph_opt.plan.cli import main as plan
-from morph_opt.policies.registry import PolicyOptions
 from morph_opt.round.cli import main
 from morph_opt.round.decide import decide_round
 from morph_opt.round.live import build
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.sources import read_live, write_snapshot
 from morph_opt.round.reader import read_snapshot
+from morph_opt.scheduling.policies.registry import PolicyOptions
 
 GPU = "nvidia.com/gpu"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.decision.rules.model import NodeRule
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.slurm import slurm_round
+from morph_opt.scheduling.decision.rules.model import NodeRule
 
 ANSWERS = Path(__file__).resolve().parent / "answers"
 RELEASES = {"22.05.8": "sinfo", "24.11.5": "scontrol"}

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from morph_opt.domain import InputError
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.core.domain import InputError
 from morph_opt.round.decide import decide_round
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.sources import read_live
+from morph_opt.scheduling.policies.registry import PolicyOptions
 from tests.round.live import test_slurm as newer
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.runs.read import read_run
-from morph_opt.runs.views.explanations import read_prices, read_waits
-from morph_opt.runs.views.nodes import NodeMap
-from morph_opt.runs.views.view import open_run, open_runs
+from morph_opt.core.domain import InputError
+from morph_opt.simulation.runs.read import read_run
+from morph_opt.simulation.runs.views.explanations import read_prices, read_waits
+from morph_opt.simulation.runs.views.nodes import NodeMap
+from morph_opt.simulation.runs.views.view import open_run, open_runs
 from tests.runs.views.worlds import moved, paired
 
 

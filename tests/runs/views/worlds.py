@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from morph_opt.domain import Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus
+from morph_opt.core.domain import Trace
 from morph_opt.replay.run import replay
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.node_events import NodeEvent
+from morph_opt.simulation.events.log import NodeStatus
 from tests.engine.packing_toys import PairedToys, pair
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import LogRow, Reading
-from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import log_format
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.logs.reading.scan import Scan
+from morph_opt.inputs.traces.logs.registry import log_format
 
 SACCT = (
     "JobIDRaw|User|Account|Partition|Submit|Start|End|ElapsedRaw|State|ReqTRES|AllocTRES|JobName"

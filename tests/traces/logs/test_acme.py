@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
 from tests.traces.logs.samples import SAMPLES, read
 
 KALOS = (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from morph_opt.domain import InputError
-from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs.guess import guessed
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.cli import main
+from morph_opt.inputs.traces.logs.guess import guessed
+from morph_opt.inputs.traces.logs.lint import lint
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
 from tests.traces.logs.samples import SAMPLES, Sample, put, read
 
 EACH = pytest.mark.parametrize(("name", "sample"), SAMPLES.items(), ids=list(SAMPLES))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.table import Cell
-from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs.describe import parts_of
-from morph_opt.traces.logs.frame import read_frame
-from morph_opt.traces.logs.guess import chosen
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.core.table import Cell
+from morph_opt.inputs.traces.cli import main
+from morph_opt.inputs.traces.logs.describe import parts_of
+from morph_opt.inputs.traces.logs.frame import read_frame
+from morph_opt.inputs.traces.logs.guess import chosen
+from morph_opt.inputs.traces.logs.reading.row import Reading
 
 HEAD = (
     "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from morph_opt.domain import A800_NODE, InputError, Span
-from morph_opt.perf.tables.gangs import Gang, GangTable, curve_of
+from morph_opt.core.domain import A800_NODE, InputError, Span
+from morph_opt.inputs.perf.tables.gangs import Gang, GangTable, curve_of
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
+from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.cli import main
 from morph_opt.replay.scenario import Scenario, read_scenario
-from morph_opt.runs.read import Run
-from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.logs.registry import LOG_FORMATS
-from morph_opt.traces.registry import load_trace
+from morph_opt.simulation.runs.read import Run
 from tests.traces.logs.samples import SACCT, SAMPLES, put, sacct
 from tests.traces.logs.test_traps import pod
 

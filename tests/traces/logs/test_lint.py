@@ -10,17 +10,17 @@ from typing import get_args
 
 import pytest
 
-from morph_opt.clusters import load_cluster
-from morph_opt.domain import InputError
-from morph_opt.engine.node_events import read_node_events
-from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs.capacity import Step, node_events, read_capacity
-from morph_opt.traces.logs.lint import lint, published_near
-from morph_opt.traces.logs.reading.checks import CHECKS, Severity
-from morph_opt.traces.logs.reading.clock import Clock, zone_of
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.traces.cli import main
+from morph_opt.inputs.traces.logs.capacity import Step, node_events, read_capacity
+from morph_opt.inputs.traces.logs.lint import lint, published_near
+from morph_opt.inputs.traces.logs.reading.checks import CHECKS, Severity
+from morph_opt.inputs.traces.logs.reading.clock import Clock, zone_of
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import Reading
+from morph_opt.inputs.traces.registry import load_trace
+from morph_opt.simulation.engine.node_events import read_node_events
 from tests.traces.logs.samples import SACCT, SAMPLES, put, read, sacct
 
 HELIOS = SAMPLES["helios"]

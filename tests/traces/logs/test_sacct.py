@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.traces.logs.formats.sacct import XDMOD, Tres
-from morph_opt.traces.logs.guess import guessed
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.quantities import elapsed_s
-from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import log_format
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.logs.formats.sacct import XDMOD, Tres
+from morph_opt.inputs.traces.logs.guess import guessed
+from morph_opt.inputs.traces.logs.lint import lint
+from morph_opt.inputs.traces.logs.reading.quantities import elapsed_s
+from morph_opt.inputs.traces.logs.reading.row import Reading
+from morph_opt.inputs.traces.logs.reading.scan import Scan
+from morph_opt.inputs.traces.logs.registry import log_format
 from tests.traces.logs.samples import SACCT, read, read_sacct, sacct
 
 

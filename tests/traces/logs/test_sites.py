@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs.formats.sacct import tasks_of
-from morph_opt.traces.logs.reading.clock import Clock
-from morph_opt.traces.logs.reading.quantities import elapsed_s, number_of
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import LogRow, Reading
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.cli import main
+from morph_opt.inputs.traces.logs.formats.sacct import tasks_of
+from morph_opt.inputs.traces.logs.reading.clock import Clock
+from morph_opt.inputs.traces.logs.reading.quantities import elapsed_s, number_of
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.registry import load_trace
 from tests.traces.logs.samples import SACCT, put, read, read_sacct, sacct, workload
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import InputError
-from morph_opt.extend import blamed_on, remember
-from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs.guess import guessed
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import LogRow, Reading
-from morph_opt.traces.registry import load_trace
+from morph_opt.core.domain import InputError
+from morph_opt.core.extend import blamed_on, remember
+from morph_opt.inputs.traces.cli import main
+from morph_opt.inputs.traces.logs.guess import guessed
+from morph_opt.inputs.traces.logs.lint import lint
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.registry import load_trace
 from tests.traces.logs.samples import SAMPLES, read
 
 DAY = 1_704_067_200.0
@@ -224,9 +224,9 @@ def test_a_cut_end_is_dropped_and_counted_where_that_is_said(
 # ---------------------------------------------------------------- formats of one's own
 
 OWN = """
-from morph_opt.traces.logs.reading.reader import TableReader
-from morph_opt.traces.logs.reading.row import LogRow
-from morph_opt.traces.logs.formats.table import OwnTableReader
+from morph_opt.inputs.traces.logs.reading.reader import TableReader
+from morph_opt.inputs.traces.logs.reading.row import LogRow
+from morph_opt.inputs.traces.logs.formats.table import OwnTableReader
 
 class Named(OwnTableReader):
     columns = "submit=when,gpus=cards,duration=took[min]"

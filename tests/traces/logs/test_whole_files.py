@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.inputs.traces.logs.lint import lint
+from morph_opt.inputs.traces.logs.reading.row import Reading
 from tests.public_data import skip_without_data
 
 WHOLE: list[tuple[str, str, Reading, int, int, float | None, dict[str, int], dict[str, int]]] = [

@@ -1,0 +1,1 @@
+"""Values and files, without algorithms."""

@@ -1,0 +1,224 @@
+"""Frame of every command: its answers to bad input, full disks, closed pipes and signals."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain.errors import BrokenWordError, on_command_line
+
+BAD_INPUT, FAILED, BUG = 2, 1, 70
+"""Exit statuses for errors of the user, of the machine, and of ours (EX_SOFTWARE of sysexits.h)."""
+
+WRONG_PATH = frozenset(
+    (
+        errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT,
+        errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.EPERM, errno.EROFS,
+    )
+)  # fmt: skip
+"""Errors of a path that the user gave; those of a full or broken disk are none."""
+
+FULL_DISK = frozenset((errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
+"""Errors of a disk that is full or broken, which no other option would mend."""
+
+BROKEN_PIPE = 128 + signal.SIGPIPE
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+"""Parameters of glibc's ``mallopt`` (malloc.h)."""
+
+TRACEBACK_VARIABLE = "MORPH_OPT_TRACEBACK"
+"""Environment variable that shows the traceback of an unexpected error."""
+
+
+class Terminated(KeyboardInterrupt):
+    """Raised at SIGTERM, which ends a command as Ctrl-C does."""
+
+
+def run_command(
+    parser: LineParser,
+    run: Callable[[argparse.Namespace], int],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Parse and run a command; answer every error that is no defect of ours in one line.
+
+    Parameters
+    ----------
+    parser
+        Says itself what is wrong with the usage.
+    run
+        Returns the exit status. Notes of what it raises are printed behind the line
+        (`BaseException.add_note`), for example how to go on.
+    arguments
+        None: those of the process.
+
+    Returns
+    -------
+    int
+        Exit status. What is not expected is raised; see `as_process`.
+    """
+    try:
+        with on_command_line():
+            status = run(parser.parse_args(arguments))
+        sys.stdout.flush()
+        return status
+    except InputError as error:
+        # Rules that contradict each other are named one per line.
+        more = (f"  {line}" for line in getattr(error, "lines", ()))
+        _say(f"error: {_blamed_on(error) or parser.as_typed(error)}", error, *more)
+        return FAILED if getattr(error.__cause__, "errno", None) in FULL_DISK else BAD_INPUT
+    except SystemExit as left:  # of the parser: usage or help
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BrokenPipeError:
+        return BROKEN_PIPE  # the reader has enough: nothing is wrong
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""  # none: a stream
+        text = "is a file, not a folder" if error.errno == errno.EEXIST else error.strerror
+        _say(f"error: {what}{text or error}", error)
+        return BAD_INPUT if error.filename and error.errno in WRONG_PATH else FAILED
+    except BrokenWordError as error:
+        _say(f"error: {error}", error)
+        return FAILED
+    except MemoryError as error:
+        _say("error: out of memory", error)
+        return FAILED
+    except KeyboardInterrupt as error:
+        ended = isinstance(error, Terminated)
+        _say("terminated" if ended else "interrupted", error)
+        return TERMINATED if ended else INTERRUPTED
+
+
+def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
+    """Run a command as a process of its own, with streams, signals and a last resort.
+
+    Parameters
+    ----------
+    main
+        Of a command; takes the arguments, None for those of the process.
+
+    Notes
+    -----
+    What `run_command` does not answer is a defect of ours: one line that says so, and status 70;
+    unless it came through a user's own policy, objective, trace or solver, whose place is named.
+    Only a process hides it so; a test that calls `main` sees the error itself.
+    """
+    _open_streams()
+    keep_memory()
+    try:
+        with _sigterm():
+            return _flushed(main(None))
+    except KeyboardInterrupt as error:  # before or after the command itself
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    except BaseException as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            with suppress(OSError):
+                traceback.print_exc()
+        foreign = _blamed_on(error)
+        if foreign is not None:
+            _say(f"error: {foreign}; {TRACEBACK_VARIABLE}=1 shows the way there", error)
+            return BAD_INPUT
+        text = " ".join(str(error).split())[:200]
+        _say(
+            f"error: a defect of morph-opt ({type(error).__name__}: {text}); please report it with "
+            f"this command and what it prints with {TRACEBACK_VARIABLE}=1",
+            error,
+        )
+        return BUG
+
+
+def _blamed_on(error: BaseException) -> str | None:
+    from morph_opt.core.extend import blamed_on
+
+    return blamed_on(error)
+
+
+def _say(line: str, error: BaseException, *more: str) -> None:
+    """Print lines on stderr, if it can be written to."""
+    notes = getattr(error, "__notes__", ())
+    with suppress(OSError, ValueError):
+        print("\n".join(("; ".join((line, *notes)), *more)), file=sys.stderr)
+
+
+def _flushed(status: int) -> int:
+    """Flush stdout and return the status, or that of a failure to flush."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = status or BROKEN_PIPE
+    except OSError as error:
+        if not status:
+            _say(f"error: stdout: {error.strerror}", error)
+        status = status or FAILED
+    else:
+        return status
+    # What is left in the buffer would be tried again, and complained of, when Python ends.
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+class _Closed(io.TextIOBase):
+    """Replacement of a stdout that was closed before the start; writing to it fails."""
+
+    def write(self, _text: str, /) -> int:
+        """Fail."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
+
+
+def _open_streams() -> None:
+    """Replace standard streams that are closed.
+
+    Python has None for them: `print` to a closed stderr would go to stdout, and the first file that
+    is opened would get the number of the closed stream, and whatever a library prints there.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as we live)
+
+
+def keep_memory() -> None:
+    """Keep freed memory for the next round, if the C library is glibc.
+
+    Rounds of a million GPUs free gigabytes and ask for them again: a third of their time would go
+    into pages that the system takes back and clears. A process of ours may do so; a library that is
+    imported leaves it to its host. It is here, and not with the commands that solve rounds, because
+    here alone it is certain that the process is ours.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return  # another C library
+    mallopt(TRIM_THRESHOLD, -1)
+    mallopt(MMAP_MAX, 0)
+
+
+@contextmanager
+def _sigterm() -> Iterator[None]:
+    """Raise `Terminated` on SIGTERM within this context."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,202 @@
+"""Strict reading of tables and objects: known, typed fields, and complaints with their place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from morph_opt.core.documents.structure import (
+    field_of,
+    flag,
+    kind_of,
+    names_of,
+    number,
+    structure,
+    text,
+    unknown_field,
+    whole,
+)
+from morph_opt.core.domain._validate import beyond
+from morph_opt.core.domain.errors import InputError
+
+_T = TypeVar("_T")
+_MISSING: Any = object()
+
+
+class Fields:
+    """A JSON object or a TOML table that is read field by field.
+
+    Parameters
+    ----------
+    value
+        As parsed.
+    path
+        Where it stands, for example ``jobs[2]``; empty for the document.
+    file
+        Shown in complaints.
+    known
+        Names of all fields that it may have; None for any (a table of named tables).
+    lines
+        Lines of a TOML text by path (`morph_opt.core.documents.toml_lines.key_lines`); complaints
+        then name a line, and speak of tables and not of objects.
+
+    Raises
+    ------
+    InputError
+        If the value is no object or has another field.
+    """
+
+    def __init__(
+        self,
+        value: object,
+        path: str,
+        file: str | None,
+        known: Iterable[str] | None,
+        lines: Mapping[str, int] | None = None,
+    ) -> None:
+        self._path = path
+        self._file = file
+        self._known = None if known is None else tuple(known)
+        self._lines = lines
+        if not isinstance(value, dict):
+            raise self.error(None, f"must be an object, got {kind_of(value)}")
+        self._value: dict[str, Any] = value
+        if self._known is None:
+            return
+        for name in value:
+            if name not in self._known:
+                raise self.error(name, unknown_field(name, self._known))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._value)
+
+    def at(self, name: str | None) -> str:
+        """Return the path of a field, or of the object itself for None."""
+        if name is None:
+            return self._path or "document"
+        return f"{self._path}.{name}" if self._path else name
+
+    def error(self, name: str | None, rule: str, below: str = "") -> InputError:
+        """Return a complaint about a field, or about a place below it such as ``[2].name``."""
+        place = (self.at(name) if name or self._path or not below else "") + below
+        place = place.removeprefix(".")
+        if self._lines is not None:
+            rule = rule.replace("must be an object", "must be a table")
+        lines = self._lines or {}
+        near = (place, f"{place}[0]", place.rpartition(".")[0], self.at(name), self._path)
+        line = next((lines[path] for path in near if path in lines), None)
+        return InputError(rule, file=self._file, line=line, field=place)
+
+    def given(self, name: str) -> bool:
+        """Return whether the field is there, null or not."""
+        return name in self._value
+
+    def has(self, name: str) -> bool:
+        """Return whether the field is given and not null."""
+        return self._value.get(name) is not None
+
+    def raw(self, name: str, default: Any = _MISSING) -> Any:
+        """Return the value of a field as parsed."""
+        if name not in self._value:
+            if default is _MISSING:
+                raise self.error(name, "is missing")
+            return default
+        return self._value[name]
+
+    def text(self, name: str, default: Any = _MISSING) -> str:
+        """Return a field that is a string."""
+        return self._read(text, name, default)
+
+    def flag(self, name: str, default: Any = _MISSING) -> bool:
+        """Return a field that is true or false."""
+        return self._read(flag, name, default)
+
+    def whole(
+        self,
+        name: str,
+        default: Any = _MISSING,
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> int:
+        """Return a field that is a whole number of 64 bits, or within narrower limits."""
+        value = self._read(whole, name, default)
+        if rule := beyond(value, at_least=least, at_most=most, whole=True):
+            raise self.error(name, rule)
+        return value
+
+    def number(
+        self,
+        name: str,
+        default: Any = _MISSING,
+        *,
+        least: float = -math.inf,
+        above: float = -math.inf,
+    ) -> float:
+        """Return a field that is a finite number."""
+        value = self._read(number, name, default)
+        if rule := beyond(value, at_least=least, above=above):
+            raise self.error(name, rule)
+        return value
+
+    def value(self, name: str, kind: type[_T], default: Any = _MISSING) -> _T:
+        """Return a field as a value of a type; see `structure`."""
+        return self._read(lambda value: structure(kind, value), name, default)
+
+    def make(self, kind: type[_T], **given: Any) -> _T:
+        """Make a dataclass from the fields that it has and from those given."""
+        names = [name for name in names_of(kind) if name in self._value]
+        try:
+            return structure(kind, {name: self._value[name] for name in names} | given)
+        except InputError as error:
+            below = error.field or ""
+            stray = below[1:] in given and below[1:] not in self._value
+            raise self.error(None, error.rule, "" if stray else below) from None
+
+    def _read(self, read: Callable[[Any], _T], name: str, default: Any) -> _T:
+        value = self.raw(name, default)
+        try:
+            return read(value)
+        except InputError as error:
+            raise self.error(name, error.rule, error.field or "") from None
+
+    def rows(self, name: str, default: Any = _MISSING) -> list[Any]:
+        """Return a field that is a list."""
+        value = self.raw(name, default)
+        if not isinstance(value, list | tuple):
+            table = isinstance(value, dict) and bool(self._lines)
+            more = f": in TOML a list of tables is written [[{name}]]" if table else ""
+            raise self.error(name, f"must be a list, got {kind_of(value)}{more}")
+        return list(value)
+
+    def objects(
+        self, name: str, known: Iterable[str] | None, default: Any = _MISSING
+    ) -> list[Fields]:
+        """Return a field that is a list of objects."""
+        names = None if known is None else tuple(known)
+        return [
+            Fields(value, f"{self.at(name)}[{i}]", self._file, names, self._lines)
+            for i, value in enumerate(self.rows(name, default))
+        ]
+
+    def object(self, name: str, known: Iterable[str] | None, default: Any = _MISSING) -> Fields:
+        """Return a field that is an object."""
+        return Fields(self.raw(name, default), self.at(name), self._file, known, self._lines)
+
+    def named(self, name: str, known: Iterable[str] | None) -> dict[str, Fields]:
+        """Return a field that is an object of objects by name; empty if it is not given."""
+        table = self.object(name, None, {})
+        names = None if known is None else tuple(known)
+        return {key: table.object(key, names) for key in table}
+
+    def built(self, make: Callable[[], _T], name: str | None = None) -> _T:
+        """Call a constructor; its complaint gets file, line and path.
+
+        Where the constructor names one of this object's fields, the path ends in that field.
+        """
+        try:
+            return make()
+        except InputError as error:
+            last = field_of(error)
+            raise self.error(last if last in (self._known or ()) else name, error.rule) from error

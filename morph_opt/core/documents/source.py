@@ -1,0 +1,239 @@
+"""Bytes and text of plain files of bounded size; all else is an `InputError`."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import stat
+import sys
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from morph_opt.core.documents.limits import (
+    LIMIT_VARIABLE,
+    LINE_CHARACTERS,
+    MIB,
+    XZ_MEMORY_BYTES,
+    raised,
+)
+from morph_opt.core.domain.errors import InputError
+
+_CHUNK = 1 << 18
+_BOM = b"\xef\xbb\xbf"
+_PACKED = (".gz", ".xz")
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a symbolic link"),
+)
+
+
+def not_a_file(mode: int) -> str | None:
+    """Return the kind of a path that is no plain file (``"a device"``), else None."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((name for test, name in _KINDS if test(mode)), "something else")
+
+
+def is_file(path: Path | str) -> bool:
+    """Return whether there is a plain file of that name; False for impossible names."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def exists(path: Path | str) -> bool:
+    """Return whether anything has that name, dangling links included.
+
+    False too for a name that nothing can have.
+    """
+    try:
+        os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> bytes:
+    """Read the content of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
+
+    Parameters
+    ----------
+    path
+        A plain file, or a symbolic link to one.
+    most_bytes
+        Limit of the unpacked content; `raised` by the environment.
+    unpack
+        Or as it lies there, whatever its name.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is a device, FIFO, socket or folder, cannot be read, is
+        damaged, or is larger than the limit. No more than the limit is ever held.
+    """
+    file, most = str(path), raised(most_bytes)
+    with _refused_in_one_line(file), _opened(path) as raw:
+        packed = unpack and file.endswith(_PACKED)
+        if not packed:
+            _require_size(os.fstat(raw.fileno()).st_size, most, file)
+        return _bounded(_chunks(raw, file if packed else ""), most, file)
+
+
+def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
+    """Yield the UTF-8 text of a file piece by piece, bounded and refused as in `read_text`."""
+    file, most, size = str(path), raised(most_bytes), 0
+    decoder = getincrementaldecoder("utf-8-sig")()
+    with _refused_in_one_line(file), _opened(path) as raw:
+        for chunk in _chunks(raw, file):
+            before, size = size, size + len(chunk)
+            _require_size(size, most, file)
+            yield _decoded_piece(decoder.decode, chunk, before, file)
+        _decoded_piece(lambda rest: decoder.decode(rest, True), b"", size, file)
+
+
+def stream_lines(path: Path | str, most_bytes: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers from 1, in constant memory.
+
+    Raises
+    ------
+    InputError
+        As `stream_text`; also if a line has more than `LINE_CHARACTERS` characters.
+    """
+    number, rest = 1, ""
+    for piece in stream_text(path, most_bytes):
+        *whole, rest = (rest + piece).split("\n")
+        for line in whole:
+            if len(line) > LINE_CHARACTERS:
+                raise _too_long(path, number)
+            yield number, line[:-1] if line.endswith("\r") else line
+            number += 1
+        if len(rest) > LINE_CHARACTERS:
+            raise _too_long(path, number)
+    if rest:
+        yield number, rest[:-1] if rest.endswith("\r") else rest
+
+
+def _too_long(path: Path | str, number: int) -> InputError:
+    rule = f"must have at most {LINE_CHARACTERS} characters"
+    return InputError(rule, file=str(path), line=number)
+
+
+def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, file: str) -> str:
+    try:
+        return decode(piece)
+    except UnicodeDecodeError as error:
+        # What the decoder had kept of the piece before stands in front of this one.
+        at = before + error.start - max(0, len(error.object) - len(piece))
+        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
+        raise InputError(rule, file=file) from None
+
+
+@contextmanager
+def _refused_in_one_line(file: str) -> Iterator[None]:
+    """Turn every error of reading a file into an `InputError`."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"is damaged ({error})", file=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", file=file) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read ({error})", file=file) from None
+
+
+def read_text(path: Path | str, most_bytes: int) -> str:
+    """Read the UTF-8 text of a file, without a byte-order mark; line breaks as they are."""
+    return decoded(read_bytes(path, most_bytes), str(path))
+
+
+def read_stdin(most_bytes: int) -> str:
+    """Read the UTF-8 text of the standard input, with the same limit."""
+    if sys.stdin is None:
+        raise InputError("is closed", file="stdin")
+    try:
+        content = _bounded(
+            iter(lambda: sys.stdin.buffer.read(_CHUNK), b""), raised(most_bytes), "stdin"
+        )
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", file="stdin") from None
+    return decoded(content, "stdin")
+
+
+def decoded(content: bytes, file: str) -> str:
+    """Return the text of UTF-8 bytes.
+
+    Raises
+    ------
+    InputError
+        If they are not UTF-8; names the first byte that is not.
+    """
+    try:
+        return content.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start + (len(_BOM) if content.startswith(_BOM) else 0)
+        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
+        raise InputError(rule, file=file) from None
+
+
+def _opened(path: Path | str) -> BinaryIO:
+    """Open a plain file; its kind is checked before, as opening can act, and after."""
+    _require_plain(os.stat(path).st_mode, str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _require_plain(os.fstat(descriptor).st_mode, str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _require_plain(mode: int, file: str) -> None:
+    other = not_a_file(mode)
+    if other is not None:
+        raise InputError(f"must be a file, it is {other}", file=file)
+
+
+def _chunks(raw: BinaryIO, file: str) -> Iterator[bytes]:
+    if file.endswith(".xz"):
+        yield from _unpacked_xz(raw)
+        return
+    stream = gzip.GzipFile(fileobj=raw) if file.endswith(".gz") else raw
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _unpacked_xz(raw: BinaryIO) -> Iterator[bytes]:
+    engine = lzma.LZMADecompressor(memlimit=raised(XZ_MEMORY_BYTES))
+    while not engine.eof:
+        packed = raw.read(_CHUNK) if engine.needs_input else b""
+        if engine.needs_input and not packed:
+            raise EOFError("it ends too early")
+        yield engine.decompress(packed, _CHUNK)
+    if engine.unused_data or raw.read(1):
+        raise lzma.LZMAError("data behind its end")
+
+
+def _bounded(chunks: Iterable[bytes], most: int, file: str) -> bytes:
+    held = bytearray()
+    for chunk in chunks:
+        held += chunk
+        _require_size(len(held), most, file)
+    return bytes(held)
+
+
+def _require_size(size: int, most: int, file: str) -> None:
+    if size > most:
+        rule = f"must be at most {most // MIB} MiB (unpacked); {LIMIT_VARIABLE} raises that"
+        raise InputError(rule, file=file)

@@ -1,0 +1,268 @@
+"""Options as fields of dataclasses, which state type, range and help of each.
+
+A subject (jobs, scheduler, engine, failures) is a frozen dataclass whose fields are made by
+`option`. From it follow the options of command lines (`morph_opt.core.commandline.options`), the
+tables of TOML files and the JSON schema (`morph_opt.core.documents.options`), the names of a sweep,
+every refusal of a value, and the tables of ``docs/options.md``: a new field is in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import NoneType
+from typing import Any, TypeVar
+
+from morph_opt.core.domain.arguments import is_kind, own_value
+from morph_opt.core.domain.errors import InputError
+from morph_opt.core.domain.ranges import Range
+
+_KEY = "option"
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Description of an option: help, accepted values and name on the command line.
+
+    Parameters
+    ----------
+    help
+        What it is for, in a line; the default is added where it is shown.
+    metavar
+        What stands for its value.
+    range
+        Of a number, or of every number of a table.
+    choices
+        The words that it may be.
+    parse
+        Reads a text of several forms, to refuse what is none of them.
+    flag
+        How command lines call it; by default ``--`` and the field's name with dashes.
+    hidden
+        Whether command lines do not have it; files and sweeps do.
+    by_name
+        The field that takes ``NAME=NUMBER`` where this one takes ``NUMBER``, under the same flag.
+    common
+        Whether most users meet it: it is in the short help.
+    marks
+        Words for those who select options.
+    """
+
+    help: str
+    metavar: str | None = None
+    range: Range | None = None
+    choices: tuple[str, ...] = ()
+    parse: Callable[[str], object] | None = None
+    flag: str = ""
+    hidden: bool = False
+    by_name: str = ""
+    common: bool = False
+    marks: tuple[str, ...] = ()
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """Return a dataclass field that is an option.
+
+    Parameters
+    ----------
+    default
+        Its value where none is given; a dict is copied.
+    help, **more
+        See `Option`.
+    """
+    metadata = {_KEY: Option(help, **more)}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+_WORDS: dict[type, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a table of numbers",
+}
+
+
+_TAKEN: dict[type, Any] = {dict: Mapping}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of an options dataclass.
+
+    Parameters
+    ----------
+    name
+        Of the field.
+    kind
+        ``str``, ``int``, ``float``, ``bool``, or ``dict`` for numbers by name.
+    optional
+        Whether it may be None, which stands for "not given".
+    default
+        Its value where none is given.
+    option
+        What it says of itself; None for what is recorded and not asked for, such as a digest.
+    """
+
+    name: str
+    kind: type
+    optional: bool
+    default: Any
+    option: Option | None
+
+    @property
+    def about(self) -> Option:
+        """Description of the option."""
+        assert self.option is not None
+        return self.option
+
+    @property
+    def flag(self) -> str:
+        """Option on the command line, such as ``--starvation-knob``."""
+        return self.about.flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def help(self) -> str:
+        """Help text, with the default where that is a value and the text states none."""
+        plain = isinstance(self.default, bool | Mapping | NoneType)
+        if plain or self.about.help.endswith(")"):
+            return self.about.help
+        shown = f"{self.default:g}" if self.kind is float else str(self.default)
+        return f"{self.about.help} ({shown})"
+
+    @property
+    def takes(self) -> str:
+        """Accepted values, in words."""
+        if self.kind is bool:
+            return "nothing"
+        if self.about.range is not None:
+            return ("names with " if self.kind is dict else "") + self.about.range.words
+        words = self.about.choices
+        if not words and self.about.metavar and "|" in self.about.metavar:
+            words = tuple(self.about.metavar.split("|"))
+        if words:
+            return " or ".join(f"`{word}`" for word in words)
+        if self.kind is dict:
+            return "names with numbers"
+        return "a file" if "FILE" in (self.about.metavar or "") else "a name"
+
+    def own(self, value: Any) -> Any:
+        """Return the value with numbers of numpy as Python's own."""
+        if self.kind is dict and isinstance(value, Mapping):
+            owned = {name: own_value(one) for name, one in value.items()}
+            return value if all(owned[name] is value[name] for name in owned) else owned
+        return own_value(value)
+
+    def require(self, value: Any) -> None:
+        """Refuse a value that the field does not accept.
+
+        Raises
+        ------
+        InputError
+            Naming the field and the rule.
+        """
+        if value is None and self.optional:
+            return
+        if not is_kind(value, _TAKEN.get(self.kind, self.kind)):
+            rule = _WORDS[self.kind]
+            if self.option is not None and self.option.range is not None and self.kind is not dict:
+                rule = self.option.range.words
+            raise InputError(f"must be {rule}, got {value!r}", field=self.name)
+        if value == "" != self.default:
+            raise InputError("must not be empty", field=self.name)
+        if self.option is None:
+            return
+        if self.option.choices and value not in self.option.choices:
+            known = " or ".join(self.option.choices)
+            raise InputError(f"must be {known}, got {value!r}", field=self.name)
+        if self.option.parse is not None:
+            self.option.parse(value)
+        if self.option.range is not None:
+            numbers: Mapping[str, Any] = value if self.kind is dict else {"": value}
+            if not all(isinstance(key, str) for key in numbers):
+                raise InputError(
+                    f"must name what its numbers are of, got {value!r}", field=self.name
+                )
+            for key, number in numbers.items():
+                try:
+                    self.option.range.require(self.name, number)
+                except InputError as error:
+                    raise InputError(f"{key} {error.rule}".strip(), field=self.name) from None
+
+
+_KINDS: dict[str, type] = {
+    "str": str, "int": int, "float": float, "bool": bool, "Mapping[str, float]": dict,
+}  # fmt: skip
+
+
+_found: dict[type[Any], dict[str, Setting]] = {}
+
+
+def settings(subject: type[Any]) -> dict[str, Setting]:
+    """Return the fields of an options dataclass by name, in the order of its constructor.
+
+    Those of other types are left out, such as what has been read from a file.
+
+    Types are read as they are written: the module of the dataclass postpones its annotations.
+    """
+    if subject in _found:
+        return _found[subject]
+    found: dict[str, Setting] = {}
+    for known in sorted(fields(subject), key=lambda one: bool(one.kw_only)):
+        word, _, none = str(known.type).partition(" | ")
+        about = known.metadata.get(_KEY)
+        if word not in _KINDS:
+            assert about is None, f"{subject.__name__}.{known.name}: no option is a {word}"
+            continue
+        default = known.default if known.default_factory is MISSING else known.default_factory()
+        found[known.name] = Setting(known.name, _KINDS[word], bool(none), default, about)
+    _found[subject] = found
+    return found
+
+
+def asked(subject: type[Any]) -> dict[str, Setting]:
+    """Return the fields that are options."""
+    return {name: one for name, one in settings(subject).items() if one.option is not None}
+
+
+def require_all(value: Any) -> None:
+    """Refuse an options dataclass with a value that a field does not accept; for ``__post_init__``.
+
+    Numbers of numpy become Python's own, which files can say.
+
+    Raises
+    ------
+    InputError
+        Naming the field and the rule.
+    """
+    for name, known in settings(type(value)).items():
+        held = getattr(value, name)
+        own = known.own(held)
+        known.require(own)
+        if own is not held:
+            object.__setattr__(value, name, own)
+
+
+def given(value: Any) -> set[str]:
+    """Return the names of fields that differ from their default, recorded ones included."""
+    known = settings(type(value))
+    return {name for name, one in known.items() if getattr(value, name) != one.default}
+
+
+def changed(value: Any) -> tuple[str, ...]:
+    """Return the names of options that differ from their default, in order."""
+    found = given(value)
+    return tuple(name for name in asked(type(value)) if name in found)
+
+
+def documented(subject: _Class) -> _Class:
+    """Complete the docstring of an options dataclass by the help of its fields."""
+    lines = ["    Parameters", "    ----------"]
+    for known in asked(subject).values():
+        lines += [f"    {known.name}", f"        {known.help[:1].upper()}{known.help[1:]}."]
+    head, raises, tail = (subject.__doc__ or "").partition("    Raises\n")
+    subject.__doc__ = f"{head.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{raises}{tail}"
+    return subject

@@ -1,0 +1,235 @@
+"""Placements and allocations: which GPUs of which nodes a job holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter, lt
+
+from formulations.resources import SIDES
+from morph_opt.core.domain._validate import (
+    require_finite,
+    require_int,
+    require_name,
+    require_unique,
+)
+from morph_opt.core.domain.cluster import MOST_AMOUNT, NodeType
+from morph_opt.core.domain.errors import InputError
+from morph_opt.core.domain.plan import ExecutionPlan
+from morph_opt.core.domain.shape import Shape
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Return first and last of each run of consecutive numbers; the numbers ascend.
+
+    >>> list(runs_of([0, 1, 2, 6]))
+    [(0, 2), (6, 6)]
+    """
+    for _, run in groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0]):
+        members = [number for _, number in run]
+        yield members[0], members[-1]
+
+
+def runs_text(numbers: Iterable[int], mark: str = "+") -> str:
+    """Return runs of consecutive numbers as text, such as ``0-2+6``."""
+    return mark.join(str(a) if a == b else f"{a}-{b}" for a, b in runs_of(numbers))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Placement:
+    """GPUs by node.
+
+    Parameters
+    ----------
+    parts
+        Pairs (node index, GPU indices on that node), by ascending node; the GPU indices
+        ascending and unique.
+
+    Raises
+    ------
+    InputError
+        If a part is empty, unordered or repeated.
+    """
+
+    parts: tuple[tuple[int, tuple[int, ...]], ...]
+    # Asked in every round of whatever runs, so found once.
+    nodes: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Node indices, ascending."""
+    gpus: int = field(init=False, repr=False, compare=False)
+    """Number of GPUs held."""
+    shape: Shape = field(init=False, repr=False, compare=False)
+    """GPUs per node, largest first."""
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InputError("must hold at least one GPU", field="placement")
+        nodes = tuple([node for node, _ in self.parts])
+        if not _ascending(nodes) or nodes[0] < 0:
+            rule = f"must list distinct nodes ascending, got {list(nodes)}"
+            raise InputError(rule, field="placement")
+        for node, gpus in self.parts:
+            if not gpus or gpus[0] < 0 or not _ascending(gpus):
+                raise InputError(
+                    f"must list distinct GPUs ascending on node {node}, got {gpus}",
+                    field="placement",
+                )
+        counts = tuple([len(gpus) for _, gpus in self.parts])
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "gpus", sum(counts))
+        object.__setattr__(self, "shape", _shape(counts))
+
+    @classmethod
+    def of(cls, parts: Mapping[int, Iterable[int]]) -> Placement:
+        """Return the placement that holds these GPU indices on these node indices."""
+        return cls(tuple([(node, tuple(sorted(parts[node]))) for node in sorted(parts)]))
+
+
+def _ascending(indices: tuple[int, ...]) -> bool:
+    """Return whether each number is more than the one before."""
+    return len(indices) == 1 or all(map(lt, indices, indices[1:]))
+
+
+@lru_cache(maxsize=4096)
+def _shape(counts: tuple[int, ...]) -> Shape:
+    return Shape.of(*counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Plan and GPUs of one job in a round.
+
+    Parameters
+    ----------
+    job, plan, placement
+        Whose it is, how it runs and where.
+    partner
+        The job that holds the very same GPUs at the same time; None alone. It declares this job
+        in turn. No part of comparisons: a job whose partner comes or goes stays as it is.
+    """
+
+    job: str
+    plan: ExecutionPlan
+    placement: Placement
+    partner: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        require_name("job", self.job)
+        needed = self.plan.gpus
+        if needed is not None and needed != self.placement.gpus:
+            raise InputError(
+                f"job {self.job}: plan {self.plan} needs {needed} GPUs, "
+                f"the placement holds {self.placement.gpus}",
+                field="placement",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The assignments of one round; jobs that it does not name hold nothing."""
+
+    assignments: tuple[Assignment, ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            require_unique("allocation.job", (a.job for a in self.assignments))
+        except (AttributeError, TypeError):
+            rule = f"must be a tuple of Assignment, got {str(self.assignments)[:60]}"
+            raise InputError(rule, field="assignments") from None
+
+    def by_job(self) -> dict[str, Assignment]:
+        """Return the assignments by the name of their job."""
+        return {a.job: a for a in self.assignments}
+
+    @property
+    def gpus(self) -> int:
+        """GPUs held by all jobs together, those of a pair once."""
+        return gpus_held(self.assignments)
+
+
+def gpus_held(assignments: Iterable[Assignment]) -> int:
+    """Return the number of GPUs held by all assignments together, those of a pair once."""
+    alone = paired = 0
+    for assignment in assignments:
+        if assignment.partner is None:
+            alone += assignment.placement.gpus
+        else:
+            paired += assignment.placement.gpus
+    return alone + paired - paired // 2
+
+
+DEMAND_TOLERANCE = 1e-9
+"""Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
+
+
+Sides = tuple[float, ...]
+"""An amount of each side resource, in the order of `formulations.resources.SIDES`."""
+
+_EACH = attrgetter(*(resource.field for resource in SIDES))
+_PER_NODE = tuple(resource.per_node for resource in SIDES)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SideDemand:
+    """Node resources other than GPUs that a configuration or a job holds, per GPU of each part.
+
+    Parameters
+    ----------
+    cpus
+        CPU threads.
+    host_memory_gib
+        Host memory.
+    rdma_gb_per_s
+        Share of the node's network cards; 0 when the job stays inside a node.
+    local_ssd_gib
+        Space on the local SSD of every node, whatever the GPUs there.
+    """
+
+    cpus: int = 0
+    host_memory_gib: float = 0.0
+    rdma_gb_per_s: float = 0.0
+    local_ssd_gib: float = 0.0
+
+    def __post_init__(self) -> None:
+        for resource, amount in zip(SIDES, _EACH(self), strict=True):
+            if resource.whole:
+                require_int(resource.field, amount, at_least=0, at_most=int(MOST_AMOUNT))
+            else:
+                require_finite(resource.field, amount, at_least=0.0, at_most=MOST_AMOUNT)
+
+    @property
+    def each(self) -> Sides:
+        """The amounts in the order of `SIDES`."""
+        return tuple(_EACH(self))
+
+    def beside(self, asked: SideDemand) -> Sides:
+        """Return the larger of two demands, resource by resource."""
+        return tuple(map(max, _EACH(self), _EACH(asked)))
+
+
+NOTHING = SideDemand()
+"""Demand of a job that holds nothing next to its GPUs."""
+
+
+def sides_of(node_type: NodeType) -> Sides:
+    """Return the side resources of a node."""
+    return tuple(_EACH(node_type))
+
+
+def held_by_part(sides: Sides, gpus: int) -> Sides:
+    """Return the side resources that a job holds on a node next to a number of GPUs."""
+    pairs = zip(sides, _PER_NODE, strict=True)
+    return tuple(need if per_node else gpus * need for need, per_node in pairs)
+
+
+def gpus_beside(sides: Sides, node_type: NodeType) -> int:
+    """Return the number of GPUs of an empty node that a job with this demand may hold."""
+    most = node_type.gpus
+    for need, has, per_node in zip(sides, _EACH(node_type), _PER_NODE, strict=True):
+        room = has * (1.0 + DEMAND_TOLERANCE)
+        if per_node:
+            most = most if need <= room else 0
+        elif need > 0.0:
+            most = min(most, int(room / need))
+    return most

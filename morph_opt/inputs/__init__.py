@@ -1,0 +1,1 @@
+"""Clusters, traces, speeds and data: the inputs that a user brings."""

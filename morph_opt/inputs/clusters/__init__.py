@@ -1,0 +1,20 @@
+"""Text forms of clusters: TOML specs and the short form.
+
+>>> from morph_opt.inputs.clusters import parse_short
+>>> parse_short("2x8:A800-80GB").gpus
+16
+"""
+
+from morph_opt.inputs.clusters.short import load_cluster, parse_short
+from morph_opt.inputs.clusters.spec import cluster_from_toml, cluster_of, read_cluster
+from morph_opt.inputs.clusters.text import cluster_to_tables, cluster_to_toml
+
+__all__ = [
+    "cluster_from_toml",
+    "cluster_of",
+    "cluster_to_tables",
+    "cluster_to_toml",
+    "load_cluster",
+    "parse_short",
+    "read_cluster",
+]

@@ -1,0 +1,227 @@
+"""Analytic model as a speed model: architectures, constants and supports by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from formulations.arrays import Floats
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.inputs.perf.analytic.architecture import (
+    CONSTANT_NAMES,
+    Architecture,
+    Constants,
+    Features,
+)
+from morph_opt.inputs.perf.analytic.layout import rails
+from morph_opt.inputs.perf.analytic.support import Support, side_demand
+from morph_opt.inputs.perf.analytic.terms import predict_s
+from morph_opt.inputs.perf.speed import Configuration, require_model
+
+POD_SLOWDOWN = 2.0
+"""Network slowdown across leaf switches when nothing was measured: a 2:1 oversubscribed fabric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quirk:
+    """Public rows that did not train the whole global batch.
+
+    Parameters
+    ----------
+    gpus
+        GPU count of these rows.
+    plans
+        Plans of these rows.
+    work
+        Share of the global batch's compute that they did.
+    """
+
+    gpus: int
+    plans: tuple[ExecutionPlan, ...]
+    work: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """Everything the speed model knows about one training model.
+
+    Parameters
+    ----------
+    architecture
+        Known before any run.
+    constants
+        Fitted on nodes of type `A800_NODE`.
+    support
+        What can run.
+    quirks
+        Deviations of the public measurements that a twin must share.
+    """
+
+    architecture: Architecture
+    constants: Constants
+    support: Support
+    quirks: tuple[Quirk, ...] = ()
+
+
+class AnalyticModel:
+    """Speed model that predicts; deterministic, and immutable but for its caches.
+
+    Parameters
+    ----------
+    entries
+        Models; names must be unique.
+    name
+        Shown in run folders.
+    gpu_speed
+        Compute speed by GPU type name relative to the GPU that the constants were fitted on. A
+        GPU type that is not listed runs nothing: extrapolating to other chips is the user's
+        decision, never a silent one.
+
+    Raises
+    ------
+    InputError
+        If there is no entry or two share a name.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[ModelEntry],
+        *,
+        name: str = "model",
+        gpu_speed: Mapping[str, float] | None = None,
+    ) -> None:
+        self._name = name
+        self._entries: dict[str, ModelEntry] = {}
+        for entry in entries:
+            if entry.architecture.name in self._entries:
+                raise InputError(f"{entry.architecture.name!r} occurs twice", field="model")
+            self._entries[entry.architecture.name] = entry
+        if not self._entries:
+            raise InputError("the speed model has no entries", field=name)
+        self._gpu_speed = dict(gpu_speed or {A800_NODE.gpu_type.name: 1.0})
+        self._models = tuple(sorted(self._entries))
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+        self._times: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
+
+    @property
+    def name(self) -> str:
+        """Name in run folders."""
+        return self._name
+
+    def models(self) -> Sequence[str]:
+        """Return the names of the known models, sorted."""
+        return self._models
+
+    def entry(self, model: str) -> ModelEntry:
+        """Return the entry of a model.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        require_model(model, self._entries, self._name)
+        return self._entries[model]
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Return predicted seconds per iteration; None if `configurations` lacks it."""
+        key = (model, node_type, shape, plan, Span.NODE if shape.nodes == 1 else span)
+        if key not in self._times:
+            self.configurations(model, node_type, shape.gpus, span)  # notes their times
+            self._times.setdefault(key, None)
+        return self._times[key]
+
+    def extrapolated(self) -> ExtrapolatedModel:
+        """Return the same predictions for every shape that a plan can run on, offered or not."""
+        return ExtrapolatedModel(self)
+
+    def predicted_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Return predicted seconds per iteration, or None if the plan cannot run on that shape.
+
+        Shapes that `configurations` does not offer are predicted as well.
+        """
+        entry = self.entry(model)
+        if shape.parts[0] > node_type.gpus:
+            return None
+        if not entry.support.allows(entry.architecture, shape, plan):
+            return None
+        found = self._predict(entry, node_type, [(shape, plan)], span)
+        return found[0] if found else None
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Return the model's support with predicted times, as a cached tuple."""
+        key = (model, node_type, max_gpus, span)
+        if key not in self._rows:
+            self._rows[key] = tuple(self._configurations(self.entry(model), key))
+        return self._rows[key]
+
+    def _configurations(
+        self, entry: ModelEntry, key: tuple[str, NodeType, int, Span]
+    ) -> Iterable[Configuration]:
+        model, node_type, max_gpus, span = key
+        pairs = list(entry.support.pairs(entry.architecture, node_type.gpus, max_gpus))
+        times = self._predict(entry, node_type, pairs, span)
+        for (shape, plan), seconds in zip(pairs, times, strict=False):
+            placed = Span.NODE if shape.nodes == 1 else span
+            self._times[model, node_type, shape, plan, placed] = seconds
+            yield Configuration(
+                shape, plan, seconds, side_demand(entry.architecture, shape, plan, seconds)
+            )
+
+    def _predict(
+        self,
+        entry: ModelEntry,
+        node_type: NodeType,
+        pairs: Sequence[tuple[Shape, ExecutionPlan]],
+        span: Span,
+    ) -> list[float]:
+        """Return times of the pairs; an empty list on GPUs that the model does not know."""
+        speed = self._gpu_speed.get(node_type.gpu_type.name)
+        if speed is None or not pairs:
+            return []
+        vector = constants_on(entry.constants, node_type, span)
+        features = Features.of(pairs)
+        share = [
+            next((q.work for q in entry.quirks if q.gpus == s.gpus and p in q.plans), 1.0)
+            for s, p in pairs
+        ]
+        features.columns["work"][:] *= share
+        features.columns["work"][:] /= speed
+        return [float(t) for t in predict_s(entry.architecture, vector, features)]
+
+
+def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Floats:
+    """Return the constants on another node type and span, scaled by nominal bandwidths."""
+    vector = constants.vector()
+    at = {name: i for i, name in enumerate(CONSTANT_NAMES)}
+    nvlink = node_type.nvlink_gb_per_s / A800_NODE.nvlink_gb_per_s
+    per_card = node_type.rdma_gb_per_s / rails(node_type.gpus)
+    card = per_card / (A800_NODE.rdma_gb_per_s / rails(A800_NODE.gpus))
+    vector[at["nvlink_gb_per_s"]] *= nvlink
+    vector[at["tensor_gb_per_s"]] *= nvlink
+    vector[at["rail_gb_per_s"]] *= card / (POD_SLOWDOWN if span is Span.POD else 1.0)
+    if span is Span.NVLINK:
+        vector[at["rail_gb_per_s"]] = vector[at["nvlink_gb_per_s"]]
+    return vector
+
+
+class ExtrapolatedModel:
+    """Analytic model as belief about a table, with a time for every shape of the table.
+
+    What it offers itself stays what the model offers; `morph_opt.replay.belief.FeasibleBelief`
+    asks it for the configurations of the truth.
+    """
+
+    def __init__(self, model: AnalyticModel) -> None:
+        self._model = model
+        self.name = model.name
+        self.models = model.models
+        self.configurations = model.configurations
+        self.iteration_s = lru_cache(maxsize=None)(model.predicted_s)

@@ -1,0 +1,108 @@
+"""Phases that a run reports, and the parts of the model in each of them.
+
+A profiler tells forward, synchronisation (backward pass and gradients) and optimizer times of an
+iteration. They tell constants apart that the iteration time alone mixes. What a phase holds
+depends on what its timer waits for, see `Timers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from morph_opt.core.domain import ExecutionPlan, InputError, PlanFamily
+from morph_opt.core.domain._validate import require_finite
+from morph_opt.inputs.perf.analytic.architecture import PARTS
+
+NEGLIGIBLE = 1e-3
+"""A phase below this share of the iteration was booked with another one, or is noise."""
+
+LEAST_SHARE = 0.2
+"""Phases that hold less of the iteration are most likely in another unit."""
+
+EXCESS = 1.1
+"""Phases may exceed the iteration by this factor (measured in other iterations), not by more."""
+
+
+class Timers(StrEnum):
+    """Synchronisation of the timers of a run."""
+
+    SYNCHRONISED = "synchronised"
+    """Every phase waits for its kernels; what a user should measure."""
+    STREAMED = "streamed"
+    """The forward phase ends with its launches: its compute is in the next phase, and gradients
+    that do not hide behind the backward pass are in the optimizer phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Part of an iteration that a run reports.
+
+    Parameters
+    ----------
+    parts
+        Parts of `PARTS` that it holds.
+    seconds
+        Its time, above 0.
+    """
+
+    parts: tuple[str, ...]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        require_finite("phase.seconds", self.seconds, above=0.0)
+        unknown = set(self.parts) - set(PARTS)
+        if unknown or not self.parts:
+            raise InputError(f"must be some of {', '.join(PARTS)}", field="phase.parts")
+
+
+def booked(plan: ExecutionPlan, timers: Timers) -> tuple[tuple[str, ...], ...]:
+    """Return the parts in the phases forward, synchronisation, optimizer and rest; () if none."""
+    if plan.family is PlanFamily.THREE_D:
+        # a pipeline runs both passes at once
+        return ((), ("forward", "backward"), ("optimizer",), ("stall", "gradients", "rest"))
+    if timers is Timers.SYNCHRONISED:
+        return (("forward", "stall"), ("backward", "gradients"), ("optimizer",), ("rest",))
+    if plan.family is PlanFamily.DP:
+        return ((), ("forward", "backward"), ("gradients", "optimizer"), ("stall", "rest"))
+    return ((), ("forward", "backward", "gradients"), ("optimizer",), ("stall", "rest"))
+
+
+def phases_of(
+    plan: ExecutionPlan,
+    iteration_s: float,
+    reported_s: tuple[float, float, float],
+    timers: Timers = Timers.SYNCHRONISED,
+) -> tuple[Phase, ...]:
+    """Return the phases of a run from its forward, synchronisation and optimizer times.
+
+    A phase that reports nothing is taken as booked with synchronisation.
+
+    Raises
+    ------
+    InputError
+        If a time is negative or their sum exceeds the iteration by far.
+    """
+    for time in reported_s:
+        require_finite("phase.seconds", time, at_least=0.0)
+    if sum(reported_s) > EXCESS * iteration_s:
+        raise InputError(
+            f"the phases take {sum(reported_s):.4g} s, the iteration {iteration_s:.4g} s",
+            field="forward_s, sync_s, optimizer_s",
+        )
+    if sum(reported_s) < LEAST_SHARE * iteration_s:
+        raise InputError(
+            f"the phases take {sum(reported_s):.4g} s of an iteration of {iteration_s:.4g} s; are "
+            "they in another unit, or of one micro-batch? Leave all three empty if not measured",
+            field="forward_s, sync_s, optimizer_s",
+        )
+    least = NEGLIGIBLE * iteration_s
+    forward, sync, optimizer, rest = booked(plan, timers)
+    forward_s, sync_s, optimizer_s = reported_s
+    if not forward or forward_s < least:
+        sync, sync_s, forward, forward_s = forward + sync, forward_s + sync_s, (), 0.0
+    if optimizer_s < least:
+        sync, sync_s, optimizer, optimizer_s = sync + optimizer, sync_s + optimizer_s, (), 0.0
+    rest_s = iteration_s - forward_s - sync_s - optimizer_s
+    found = [(forward, forward_s), (sync, sync_s), (optimizer, optimizer_s), (rest, rest_s)]
+    return tuple(Phase(parts, time) for parts, time in found if parts and time > least)

@@ -1,0 +1,157 @@
+"""Refusal of runs that cannot determine the constants or have a wrong unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from morph_opt.core.domain import InputError, PlanFamily
+from morph_opt.inputs.perf.analytic.architecture import Architecture
+from morph_opt.inputs.perf.analytic.layout import layout
+from morph_opt.inputs.perf.analytic.prior import Prior, ideal_compute_s
+from morph_opt.inputs.perf.fitting.design import choose_runs
+from morph_opt.inputs.perf.fitting.discrepancy import Pair
+from morph_opt.inputs.perf.fitting.fit import fit
+from morph_opt.inputs.perf.fitting.runs import Run
+
+FEWEST = 4
+"""Least number of runs for a fit."""
+
+SLOWEST, FASTEST = 1000.0, 0.3
+"""Plausible times relative to training at the GPUs' peak; public runs lie between 1 and 70."""
+
+ALONE = 300.0
+"""Factor between a run and the median of its file above which its unit is suspect."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Kind of run that is needed to predict certain configurations."""
+
+    constants: str
+    what: str
+    matches: Callable[[Pair], bool]
+
+
+def _family(family: PlanFamily) -> Callable[[Pair], bool]:
+    return lambda pair: pair[1].family is family
+
+
+_NEEDS = (
+    _Need("recompute", "a run with gradient checkpointing", lambda p: p[1].gradient_checkpointing),
+    _Need("zero_sync and zero_gather", "a run of a zero-dp plan", _family(PlanFamily.ZERO_DP)),
+    _Need(
+        "offload_share_s and offload_copy_s",
+        "a run of a zero-offload plan",
+        _family(PlanFamily.ZERO_OFFLOAD),
+    ),
+    _Need("three_d_compute and tensor_gb_per_s", "a run of a 3D plan", _family(PlanFamily.THREE_D)),
+    _Need("rail_gb_per_s", "a run on several nodes", lambda pair: pair[0].nodes > 1),
+)
+
+
+def check_units(architecture: Architecture, runs: Sequence[Run], file: str | None = None) -> None:
+    """Refuse times in milliseconds or microseconds, in the whole file or in one line.
+
+    Raises
+    ------
+    InputError
+        If the times are out of any relation to the model's floating-point operations.
+    """
+    ideal = ideal_compute_s(architecture)
+    ratios = [run.iteration_s / (ideal * layout(run.shape, run.plan).work) for run in runs]
+    middle = median(ratios)
+    if middle > SLOWEST:
+        raise InputError(
+            f"is {middle:.0f} times what {architecture.name} takes at the GPUs' peak: seconds are "
+            "expected, these look like milliseconds",
+            file=file,
+            field="iteration_s",
+        )
+    if middle < FASTEST:
+        raise InputError(
+            f"is {middle:.3g} times what {architecture.name} takes at the GPUs' peak: faster than "
+            "the GPUs can be; is the unit seconds, and the global batch right?",
+            file=file,
+            field="iteration_s",
+        )
+    for number, (run, ratio) in enumerate(zip(runs, ratios, strict=True), start=2):
+        if not middle / ALONE < ratio < middle * ALONE:
+            raise InputError(
+                f"{run.plan} on {run.shape} is {ratio / middle:.3g} times as long as the other "
+                "rows suggest: is its unit that of the others?",
+                file=file,
+                line=number,
+                field="iteration_s",
+            )
+
+
+def check_enough(
+    architecture: Architecture,
+    candidates: Sequence[Pair],
+    runs: Sequence[Run],
+    belief: Prior,
+    file: str | None = None,
+) -> None:
+    """Refuse runs that leave a constant undetermined on which some candidate depends.
+
+    Parameters
+    ----------
+    candidates
+        Configurations that the fitted model shall predict.
+    belief
+        Prior, for choosing the runs that would mend it.
+
+    Raises
+    ------
+    InputError
+        Naming the constants that cannot be identified and runs that would identify them.
+    """
+    known = [(run.shape, run.plan) for run in runs]
+    missing: list[str] = []
+    wanted: list[Callable[[Pair], bool]] = []
+    counts = {shape.gpus for shape, _ in known}
+    if len(counts) < 2 and len({shape.gpus for shape, _ in candidates}) > 1:
+        missing.append("compute_s from overhead_s (all runs are on one GPU count)")
+        wanted.append(lambda pair: pair[0].gpus not in counts)
+    for need in _NEEDS:
+        if any(map(need.matches, candidates)) and not any(map(need.matches, known)):
+            missing.append(f"{need.constants} (no {need.what.removeprefix('a ')})")
+            wanted.append(need.matches)
+    few = len(runs) < FEWEST
+    if not missing and not few:
+        return
+    suggested = _suggest(architecture, candidates, runs, belief, wanted, FEWEST - len(runs))
+    reason = f"{len(runs)} runs are too few, at least {FEWEST} are needed" if few else ""
+    determined = f"the runs cannot tell {'; '.join(missing)}" if missing else ""
+    raise InputError(
+        "; ".join(filter(None, (reason, determined)))
+        + ". Runs that would mend it: "
+        + ", ".join(f"{plan} on {shape}" for shape, plan in suggested),
+        file=file,
+    )
+
+
+def _suggest(
+    architecture: Architecture,
+    candidates: Sequence[Pair],
+    runs: Sequence[Run],
+    belief: Prior,
+    wanted: Sequence[Callable[[Pair], bool]],
+    at_least: int,
+) -> list[Pair]:
+    """Return the most useful run for each need, and more until there are enough."""
+    seen = {(run.shape, run.plan) for run in runs}
+    open_pairs = [pair for pair in candidates if pair not in seen]
+    known = fit(architecture, runs, belief)
+    found: list[Pair] = []
+    for matches in wanted:
+        fitting = [pair for pair in open_pairs if matches(pair)]
+        if fitting and not any(map(matches, found)):
+            found.append(fitting[choose_runs(known, fitting, 1)[0]])
+    rest = [pair for pair in open_pairs if pair not in found]
+    more = min(len(rest), at_least - len(found))
+    if more > 0:
+        found += [rest[index] for index in choose_runs(known, rest, more)]
+    return found

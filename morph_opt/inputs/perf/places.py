@@ -1,0 +1,178 @@
+"""Places on an empty cluster: whether a configuration fits, span by span.
+
+A place is one node of the class per part, with the parts' GPUs, threads, host memory and network
+share, whose tightest common part of the topology is the configuration's span; a place in several
+leaves takes network share of the uplink of every leaf that it touches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from morph_opt.core.domain import Cluster, NodeType, SideDemand, Span
+from morph_opt.core.domain.placement import DEMAND_TOLERANCE, NOTHING, gpus_beside
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel
+
+
+def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHING) -> bool:
+    """Return whether an empty node has the resources of a configuration's largest part.
+
+    Parameters
+    ----------
+    asked
+        What the job asks for next to its GPUs; the row's own demand where that is more.
+    """
+    return row.shape.parts[0] <= gpus_beside(row.side.beside(asked), node_type)
+
+
+def spans_of(cluster: Cluster, node_type: NodeType) -> tuple[Span, ...]:
+    """Return the spans of placements of one class on several nodes, tightest first."""
+    nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
+    domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
+    found = [Span.NVLINK] if len(set(domains)) < len(domains) else []
+    found.append(Span.LEAF)
+    if len({node.leaf for node in nodes}) > 1:
+        found.append(Span.POD)
+    return tuple(found)
+
+
+def configurations_of(
+    speeds: SpeedModel, model: str, cluster: Cluster, node_type: NodeType
+) -> list[tuple[Span, Configuration]]:
+    """Return the configurations of a model on the nodes of a class, once per possible span.
+
+    On several nodes a placement has the row of its own span, or does not exist. Whether there is a
+    place of that span is another question (`Places`).
+    """
+    nodes = len(cluster.nodes_of(node_type))
+    found: list[tuple[Span, Configuration]] = []
+    for span in spans_of(cluster, node_type):
+        first = not found
+        found += [
+            (Span.NODE if row.shape.nodes == 1 else span, row)
+            for row in speeds.configurations(model, node_type, nodes * node_type.gpus, span)
+            if row.shape.nodes <= nodes and (first or row.shape.nodes > 1)
+        ]
+    return found
+
+
+class Places:
+    """Places on a cluster without jobs or outages.
+
+    Parameters
+    ----------
+    cluster
+        What there is.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._leaves: dict[NodeType, dict[str, Counter[str | None]]] = {}
+        self._most: dict[NodeType, dict[Span, int]] = {}
+
+    def has(
+        self, node_type: NodeType, span: Span, row: Configuration, asked: SideDemand = NOTHING
+    ) -> bool:
+        """Return whether a configuration has a place of exactly this span.
+
+        Parameters
+        ----------
+        node_type
+            The class of its nodes.
+        span
+            Of the row; `Span.NODE` of one part.
+        asked
+            What the job asks for next to its GPUs.
+        """
+        if not fits_node(row, node_type, asked):
+            return False
+        if row.shape.nodes > self._most_nodes(node_type)[span]:
+            return False
+        return span is not Span.POD or self._crosses(node_type, row)
+
+    def _most_nodes(self, node_type: NodeType) -> dict[Span, int]:
+        """Return the nodes of the largest place of each span; 0 if none has several nodes."""
+        if node_type not in self._most:
+            leaves = self._by_leaf(node_type).values()
+            inside = [n for of in leaves for domain, n in of.items() if domain is not None]
+            # Nodes of one leaf span it unless one NVLink domain contains them all.
+            under = [of.total() for of in leaves if len(of) > 1 or None in of]
+            several = len(leaves) > 1
+            self._most[node_type] = {
+                Span.NODE: 1 if leaves else 0,
+                Span.NVLINK: max(inside, default=0),
+                Span.LEAF: max(under, default=0),
+                Span.POD: sum(of.total() for of in leaves) if several else 0,
+            }
+        return self._most[node_type]
+
+    def _by_leaf(self, node_type: NodeType) -> dict[str, Counter[str | None]]:
+        """Return the nodes of a class by leaf, and there by NVLink domain."""
+        if node_type not in self._leaves:
+            found: dict[str, Counter[str | None]] = {}
+            for index in self._cluster.nodes_of(node_type):
+                node = self._cluster.nodes[index]
+                found.setdefault(node.leaf, Counter())[node.nvlink_domain] += 1
+            self._leaves[node_type] = found
+        return self._leaves[node_type]
+
+    def _crosses(self, node_type: NodeType, row: Configuration) -> bool:
+        """Return whether uplinks carry the parts over nodes of at least two leaves."""
+        share = row.side.rdma_gb_per_s
+        if share == 0.0 or not self._cluster.leaves:
+            return True
+        limits = {leaf.name: leaf.uplink_gb_per_s for leaf in self._cluster.leaves}
+        rooms = []
+        for leaf, nodes in self._by_leaf(node_type).items():
+            carried = limits.get(leaf, math.inf) * (1.0 + DEMAND_TOLERANCE) / share
+            rooms.append((nodes.total(), int(min(carried, row.shape.gpus))))
+        return _spreads(row.shape.parts, rooms)
+
+
+def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
+    """Return whether parts can be divided among at least two leaves.
+
+    By dynamic programming over the leaves: a state is how many parts of each size are left, and of
+    those that can be reached only the ones are kept that leave no more of any size than another.
+
+    Parameters
+    ----------
+    parts
+        GPUs of each.
+    rooms
+        Of each leaf its nodes, and the GPUs for which its uplink has network share.
+    """
+    sizes = Counter(parts)
+    whole = tuple(sizes.values())
+    reached = {whole}
+    for nodes, gpus in sorted(rooms, reverse=True):
+        after = {
+            tuple(a - b for a, b in zip(left, taken, strict=True))
+            for left in reached
+            for taken in _fills(tuple(zip(sizes, left, strict=True)), nodes, gpus)
+            if taken != whole  # which would lie in one leaf
+        }
+        if any(not any(left) for left in after):
+            return True
+        reached = {
+            left
+            for left in after
+            if not any(
+                other != left and all(a <= b for a, b in zip(other, left, strict=True))
+                for other in after
+            )
+        }
+    return False
+
+
+def _fills(left: tuple[tuple[int, int], ...], nodes: int, gpus: int) -> Iterator[tuple[int, ...]]:
+    """Yield the numbers of parts by size that a leaf can take, of (size, number left)."""
+    if not left:
+        yield ()
+        return
+    size, count = left[0]
+    for taken in range(min(count, nodes, gpus // size) + 1):
+        for others in _fills(left[1:], nodes - taken, gpus - taken * size):
+            yield (taken, *others)

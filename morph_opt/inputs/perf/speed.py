@@ -1,0 +1,203 @@
+"""Protocols of speed models: seconds per iteration of a configuration, alone and in pairs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from morph_opt.core.domain import (
+    ExecutionPlan,
+    InputError,
+    NodeType,
+    Shape,
+    SideDemand,
+    Span,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Way to run a model: a row of a speed model.
+
+    Parameters
+    ----------
+    shape
+        GPUs per node.
+    plan
+        Execution plan.
+    iteration_s
+        Seconds per training iteration, above 0.
+    side
+        Node resources held next to each GPU (host memory for offload, network share); CPU
+        threads come from the job.
+    """
+
+    shape: Shape
+    plan: ExecutionPlan
+    iteration_s: float
+    side: SideDemand = SideDemand()
+
+
+_SHOWN = 8
+
+
+def require_model(model: str, known: Collection[str], name: str) -> None:
+    """Refuse a training model that the speed model of this name does not know.
+
+    Raises
+    ------
+    InputError
+        Naming some that it knows.
+    """
+    if model not in known:
+        some = sorted(known)[:_SHOWN]
+        rest = f" and {len(known) - len(some)} more" if len(known) > len(some) else ""
+        rule = f"unknown model {model!r}, the speed model {name!r} knows {', '.join(some)}{rest}"
+        raise InputError(rule, field="model")
+
+
+class SpeedModel(Protocol):
+    """Iteration time of (model, node type, shape, plan, span); truth and belief are two of these.
+
+    Implementations are immutable during a round and deterministic.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in run folders: ``"table"``, ``"model"``."""
+        ...
+
+    def models(self) -> Sequence[str]:
+        """Return the names of the known training models, sorted."""
+        ...
+
+    def iteration_s(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,
+    ) -> float | None:
+        """Return seconds per iteration, or None if that configuration cannot run.
+
+        It can run if and only if `configurations` offers it for as many GPUs: what one of the two
+        answers and the other does not would be a speed that no placement has.
+        """
+        ...
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Return every configuration on nodes of this type with at most ``max_gpus`` GPUs.
+
+        ``span`` is that of placements on several nodes; one-part shapes always have
+        `Span.NODE`. The order is deterministic.
+        """
+        ...
+
+
+class LearningModel(SpeedModel, Protocol):
+    """Belief that learns from running jobs between rounds."""
+
+    @property
+    def version(self) -> int:
+        """Number that grows with every observation that changes an answer."""
+        ...
+
+    def observe(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,
+        iteration_s: float,
+    ) -> bool:
+        """Take in seconds per iteration and return whether answers have changed."""
+        ...
+
+
+class SpeedsOver(ABC):
+    """Speed model that offers the configurations of another one at its own times, cached.
+
+    Parameters
+    ----------
+    base
+        Says what is possible.
+    """
+
+    def __init__(self, base: SpeedModel) -> None:
+        self._base = base
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+
+    def models(self) -> Sequence[str]:
+        """Return the names that the base knows, sorted."""
+        return self._base.models()
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Return the base's configurations that this model has, in the base's order."""
+        key = (model, node_type, max_gpus, span)
+        if key not in self._rows:
+            rows = self._base.configurations(model, node_type, max_gpus, span)
+            self._rows[key] = tuple(self._own(model, node_type, rows, span))
+        return self._rows[key]
+
+    @abstractmethod
+    def _own(
+        self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
+    ) -> Iterable[Configuration]:
+        """Return the rows with this model's times, without those that cannot run."""
+
+
+def span_of(shape: Shape, span: Span) -> Span:
+    """Return the span of a shape; shapes on one node always have `Span.NODE`."""
+    return span if shape.nodes > 1 else Span.NODE
+
+
+class PairSpeeds(Protocol):
+    """Iteration times of pairs of jobs on the same GPUs."""
+
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether any pair was measured."""
+        ...
+
+    def paired_iteration_s(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+    ) -> tuple[float, float] | None:
+        """Return seconds per iteration of each job while both hold the same GPUs.
+
+        None where the pair was not measured or does not fit in memory.
+        """
+        ...
+
+
+def pair_speeds(speeds: SpeedModel) -> PairSpeeds | None:
+    """Return the pair speeds of a speed model, or None if it measures none."""
+    if getattr(speeds, "measures_pairs", False):
+        return cast(PairSpeeds, speeds)
+    return None
+
+
+def require_pair_speeds(speeds: SpeedModel) -> PairSpeeds:
+    """Return the pair speeds of a speed model.
+
+    Raises
+    ------
+    InputError
+        If it measures none.
+    """
+    found = pair_speeds(speeds)
+    if found is None:
+        rule = f"the speed table {speeds.name!r} measures no pairs of jobs"
+        raise InputError(rule, field="--packing")
+    return found

@@ -1,0 +1,184 @@
+"""Measured iteration times as a speed model: only measured configurations can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from morph_opt.core.domain import (
+    ExecutionPlan,
+    InputError,
+    NodeType,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.core.domain._validate import require_iteration_s, require_name
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel, require_model
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Measured run.
+
+    Parameters
+    ----------
+    model
+        Training model, for example ``"gpt2"``.
+    gpu_type
+        Name of the GPU type that it ran on, for example ``"A800-80GB"``.
+    shape
+        GPUs per node.
+    plan
+        Execution plan; a 3D plan must need exactly the shape's GPUs.
+    iteration_s
+        Seconds per training iteration, above 0.
+    side
+        Node resources held next to each GPU.
+
+    Raises
+    ------
+    InputError
+        If the time is not a positive number or the plan does not fit the shape.
+    """
+
+    model: str
+    gpu_type: str
+    shape: Shape
+    plan: ExecutionPlan
+    iteration_s: float
+    side: SideDemand = SideDemand()
+
+    def __post_init__(self) -> None:
+        require_name("model", self.model)
+        require_name("gpu_type", self.gpu_type)
+        require_iteration_s(self.iteration_s)
+        if self.plan.gpus not in (None, self.shape.gpus):
+            raise InputError(
+                f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
+                field="shape",
+            )
+
+
+class MeasuredTable:
+    """Speed model of exactly the measured configurations.
+
+    The span of a placement does not change a measured time: the tables that we read were taken
+    on a flat cluster and do not tell spans apart.
+
+    Parameters
+    ----------
+    measurements
+        Rows, in the order in which `configurations` gives them.
+    name
+        Shown in run folders.
+
+    Raises
+    ------
+    InputError
+        If a configuration is listed twice (by model, GPU type, shape and plan) or there is none.
+    """
+
+    def __init__(self, measurements: Iterable[Measurement], name: str = "table") -> None:
+        require_name("table.name", name)
+        self.name = name
+        self._times: dict[tuple[str, str, Shape, ExecutionPlan], float] = {}
+        self._rows: dict[tuple[str, str], list[Configuration]] = {}
+        self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
+        for row in measurements:
+            key = (row.model, row.gpu_type, row.shape, row.plan)
+            if key in self._times:
+                raise InputError(
+                    f"{row.model} on {row.gpu_type} with {row.plan} on {row.shape} occurs twice",
+                    field="placement",
+                )
+            self._times[key] = row.iteration_s
+            self._rows.setdefault((row.model, row.gpu_type), []).append(
+                Configuration(row.shape, row.plan, row.iteration_s, row.side)
+            )
+        if not self._times:
+            raise InputError("the table has no rows", field=name)
+        self._models = tuple(sorted({model for model, _ in self._rows}))
+
+    def models(self) -> Sequence[str]:
+        """Return the names of the measured models, sorted."""
+        return self._models
+
+    def iteration_s(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> float | None:
+        """Return measured seconds per iteration, or None if not measured.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        require_model(model, self._models, self.name)
+        if shape.parts[0] > node_type.gpus:
+            return None
+        return self._times.get((model, node_type.gpu_type.name, shape, plan))
+
+    def configurations(
+        self,
+        model: str,
+        node_type: NodeType,
+        max_gpus: int,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> Sequence[Configuration]:
+        """Return measured rows of the model that fit such nodes, as a cached tuple.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        require_model(model, self._models, self.name)
+        gpu_type = node_type.gpu_type.name
+        key = (model, gpu_type, node_type.gpus, max_gpus)
+        if key not in self._cache:
+            self._cache[key] = tuple(
+                row
+                for row in self._rows.get((model, gpu_type), ())
+                if row.shape.parts[0] <= node_type.gpus and row.shape.gpus <= max_gpus
+            )
+        return self._cache[key]
+
+
+class Joined:
+    """Speed model of two others, the first of which takes precedence.
+
+    Parameters
+    ----------
+    first, then
+        Of a model that both know, the first one's speeds count.
+    """
+
+    def __init__(self, first: SpeedModel, then: SpeedModel) -> None:
+        self.name = f"{first.name}+{then.name}"
+        self._first, self._then = first, then
+        self._known = frozenset(first.models())
+
+    def models(self) -> Sequence[str]:
+        """Return names of both, sorted."""
+        return sorted(self._known | set(self._then.models()))
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Return seconds per iteration, or None if that configuration cannot run."""
+        return self._of(model).iteration_s(model, node_type, shape, plan, span)
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Return every configuration that can run; see `SpeedModel`."""
+        return self._of(model).configurations(model, node_type, max_gpus, span)
+
+    def _of(self, model: str) -> SpeedModel:
+        return self._first if model in self._known else self._then

@@ -1,0 +1,49 @@
+"""Command ``topology``: ``show SPEC`` and ``draw SPEC --out FILE.svg``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from morph_opt.core.commandline.parser import LineParser
+from morph_opt.core.commandline.running import as_process, run_command
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.topology.draw import draw_topology
+from morph_opt.inputs.topology.text import topology_text
+
+
+def make_parser() -> LineParser:
+    """Return the parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.topology",
+        description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    spec = "TOML spec, for example of instances/clusters, or a short form such as 8x8"
+    show = commands.add_parser("show", help="print it as a tree")
+    show.add_argument("spec", help=spec)
+    draw = commands.add_parser("draw", help="draw it as a picture")
+    draw.add_argument("spec", help=spec)
+    draw.add_argument("--out", required=True, type=Path, help="picture to write, .svg or .png")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    cluster = load_cluster(arguments.spec)
+    if arguments.command == "show":
+        print(topology_text(cluster))
+    else:
+        draw_topology(cluster, arguments.out)
+        print(arguments.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))

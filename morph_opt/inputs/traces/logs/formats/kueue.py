@@ -1,0 +1,116 @@
+"""Kueue's workloads, v1beta1 and v1beta2: ``kubectl get workloads -A -o json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from morph_opt.core.documents import Fields
+from morph_opt.inputs.traces.logs.formats.kube import Demand, KubeReader
+from morph_opt.inputs.traces.logs.reading.records import Record
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Outcome
+
+_OUTCOMES: dict[str, Outcome] = {
+    "Succeeded": "completed",
+    "Failed": "failed",
+    "AdmissionChecksRejected": "cancelled",
+    "OwnerNotFound": "cancelled",
+    "OutOfSync": "cancelled",
+}
+_OLDER = frozenset(("JobFinished", "PodsFinished", "GroupSucceeded"))
+"""Reasons of older releases for any end, which the message tells apart."""
+_GOOD = ("success", "succeed", "complete")
+_BAD = ("fail", "error", "backoff", "deadline", "exceeded")
+_PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
+"""The second spelling is that of v1beta1."""
+
+
+class KueueReader(KubeReader):
+    """Reads workloads."""
+
+    name = "kueue"
+    api_group = "kueue.x-k8s.io"
+    api_kind = "Workload"
+
+    def row(self, record: Record) -> LogRow:
+        """The workload of an element; conditions keep their last transition only."""
+        metadata, spec, status = self.parts_of(record)
+        asked = self.asked(spec.objects("podSets", None), "count")
+        used, types = self._admitted(status, asked)
+        self.judge(used)
+        if len(types) > 1:
+            self.reasons.append("mixed-gpu-types")
+        conditions = {
+            one.text("type"): one
+            for one in status.objects("conditions", None, [])
+            if one.text("status") == "True"
+        }
+        admitted, finished = conditions.get("Admitted"), conditions.get("Finished")
+        start_s = None if admitted is None else self.seconds(admitted, "lastTransitionTime")
+        end_s = None if finished is None else self.seconds(finished, "lastTransitionTime")
+        past_s = float(next((status.whole(n, least=0) for n in _PAST if status.has(n)), 0))
+        if start_s is None and not (end_s is not None and past_s):
+            self.reasons.append("not-started")
+        elif end_s is None:
+            self.reasons.append("still-running")
+        last_s = 0.0 if start_s is None or end_s is None else end_s - start_s
+        reason = "" if finished is None else finished.text("reason", "")
+        outcome = "unknown" if finished is None else self._ended(finished, reason)
+        if any(one.whole("count", 0) for one in status.objects("reclaimablePods", None, [])):
+            self.find("pods-reclaimed-early")
+        if past_s:
+            self.find("retried", wasted_gpu_s=float(used.gpus * past_s))
+        found = LogRow(
+            self.name_in(metadata),
+            record.line,
+            self.seconds(metadata, "creationTimestamp"),
+            start_s=start_s,
+            end_s=end_s,
+            run_s=None if end_s is None else last_s + past_s,
+            gpus=used.gpus,
+            gpu_type=types[0] if types else None,
+            status=reason,
+            outcome=outcome,
+            tenant=_text(spec, "queueName"),
+            user=metadata.text("namespace", ""),
+            kind=_text(spec, "priorityClassName") or None,
+            attempts=2 if past_s else 1,
+        )
+        self.compare(found)
+        return found
+
+    def _ended(self, finished: Fields, reason: str) -> Outcome:
+        """Return the outcome by the reason of the end, of older releases by its message."""
+        if reason in _OUTCOMES:
+            return _OUTCOMES[reason]
+        message = finished.text("message", "").lower() if reason in _OLDER else ""
+        if any(word in message for word in _BAD):
+            return "failed"
+        if any(word in message for word in _GOOD):
+            return "completed"
+        if reason:
+            self.find("unknown-outcome", states=reason)
+        return "unknown"
+
+    def _admitted(self, status: Fields, asked: Demand) -> tuple[Demand, list[str]]:
+        """What was admitted, which may be less than asked for, and of which flavors."""
+        if not status.has("admission"):
+            return asked, []
+        admission = status.object("admission", None)
+        used, types, stated = Demand(), dict[str, Any](), False
+        for part in admission.objects("podSetAssignments", None, []):
+            if part.has("resourceUsage"):
+                stated = True
+                used.add(self.amounts(part.object("resourceUsage", None)))
+            if part.has("flavors"):
+                flavors = part.object("flavors", None)
+                if flavors.has(self.resource):
+                    types[flavors.text(self.resource)] = None
+        if not stated:
+            return asked, list(types)
+        if used != asked:
+            self.find("admitted-not-requested")
+        return used, list(types)
+
+
+def _text(fields: Fields, name: str) -> str:
+    return fields.text(name) if fields.has(name) else ""

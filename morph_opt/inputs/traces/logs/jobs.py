@@ -1,0 +1,307 @@
+"""Jobs from logs: what a replay takes, with everything that was assumed written down.
+
+A log has one pair of GPUs and run time per job. Iterations, model, plan and scaling are not in it
+and cannot be identified from it: they are assumed in one of three ways, and the account says how.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
+from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang, GangTable, curve_of
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.inputs.traces.logs.account import ROUND_S, Account
+from morph_opt.inputs.traces.logs.reading.reader import Reader
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
+from morph_opt.inputs.traces.logs.reading.scan import Scan
+from morph_opt.inputs.traces.options import LogOptions
+from morph_opt.inputs.traces.requested import RequestedSpeeds
+
+_SHOWN_KINDS = 12
+
+
+def _require_mapping(mapped: LogOptions) -> None:
+    """Refuse a mix of unknown models or empty shares, and a curve that is none."""
+    known = builtin_model().models()
+    for model, share in (mapped.mix or {}).items():
+        if model not in known:
+            raise InputError(unknown("model", model, known), field="mix")
+        if share <= 0.0:
+            raise InputError(f"must have shares above 0, got {model}={share:g}", field="mix")
+    if mapped.jobs_as == "anchored":
+        curve_of(_scaling(mapped))
+
+
+def _scaling(mapped: LogOptions) -> str:
+    """Curve of anchored jobs; see `morph_opt.inputs.perf.tables.gangs.curve_of`."""
+    return mapped.scaling or "linear"
+
+
+def load_log(
+    path: Path,
+    known: type[Reader],
+    how: Reading,
+    mapped: LogOptions,
+    *,
+    name: str,
+    seed: int = 0,
+    terms: Mapping[str, str] | None = None,
+) -> LoadedTrace:
+    """The jobs of a log, with the speeds that they are given.
+
+    Parameters
+    ----------
+    path, known, how
+        The log, its format, and how it is read.
+    mapped
+        How rows become jobs.
+    name
+        What the user calls it.
+    seed
+        Of ``sampled``.
+    terms
+        Licence and citation of a published log.
+
+    Raises
+    ------
+    InputError
+        For the first malformed row, if nothing is left, or if the log tells no run times and the
+        user does not either.
+    """
+    _require_mapping(mapped)
+    if "procs_per_gpu" in known.needed and how.procs_per_gpu is None:
+        rule = f"is needed: format {known.name} counts processors and knows no GPUs"
+        raise InputError(rule, field="procs_per_gpu")
+    scan = Scan(path, known, how)
+    read = list(scan.jobs())
+    rows = [_timed(row, mapped, str(scan.path)) for row in read]
+    account = Account(scan.report, [], [], terms or {})
+    if not rows:
+        dropped = account.lines()["dropped"] if scan.report.rows else "none of its 0 rows"
+        raise InputError(f"has no job: dropped are {dropped}", file=str(path))
+    _require_kinds("run_s", mapped.run_s or {}, (row for row in read if row.run_s is None))
+    _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
+    account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
+    account.assumed += _assumed(mapped, scan.report)
+    rows, clock_s = _shifted(rows, known, account)
+    if mapped.jobs_as == "sampled":
+        jobs, truth = _sampled(rows, mapped, seed, account, str(path))
+    else:
+        jobs, truth = _gangs(rows, mapped, account, str(path))
+    account.assumed.append("run times contain the first start-up; CPU threads are not replayed")
+    account.assumed += _pools(read)
+    notice = (
+        f"{name}: jobs of a log as {truth.name} gangs"
+        if mapped.jobs_as != "sampled"
+        else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
+    )
+    return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0, clock_s)
+
+
+def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
+    """What is taken for granted of run times and of the window's first instant."""
+    if mapped.run_s:
+        listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
+        yield f"run times by kind: {listed}"
+    started = report.findings.get("running-at-window-start")
+    if started is not None:
+        gpu_s = float(started.details["gpu_s"])
+        yield (
+            f"the cluster is empty when the window begins; {started.count:,} jobs were running and "
+            f"held {gpu_s:,.0f} GPU-seconds after that"
+        )
+
+
+def _pools(rows: Iterable[LogRow]) -> Iterator[str]:
+    """Yield what is assumed of partitions, queues or virtual clusters with nodes of their own."""
+    pools = sorted({row.pool for row in rows if row.pool})
+    if len(pools) > 1:
+        listed = ", ".join(pools[:_SHOWN_KINDS]) + (", ..." if len(pools) > _SHOWN_KINDS else "")
+        yield f"partitions are not replayed: {len(pools)} partitions are one pool ({listed})"
+
+
+def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
+    """Refuse an option that names kinds and meets a job of none: it would have no effect."""
+    kinds, listed = {row.kind for row in rows if row.kind is not None}, list(named)
+    if listed and not kinds & set(listed):
+        known = ", ".join(sorted(kinds)[:_SHOWN_KINDS]) or "none"
+        rule = f"has no effect: no job needs it that is {' or '.join(listed)}; kinds are {known}"
+        raise InputError(rule, field=option)
+
+
+def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
+    """The row with the run time that the user gave its kind, where the log tells none."""
+    if row.run_s is not None:
+        return row
+    run_s = mapped.run_s or {}
+    if row.kind is None or row.kind not in run_s:
+        option = f"{typed('--run-s')} KIND=S,..."
+        rule = f"has no run time, and none was given for kind {row.kind!r} ({option})"
+        raise InputError(rule, file=file, line=row.line, field="run_s")
+    return row._replace(run_s=run_s[row.kind])
+
+
+def _shifted(
+    rows: list[LogRow], known: type[Reader], account: Account
+) -> tuple[list[LogRow], float]:
+    """Rows in order of submission, on a clock that counts from the first of them, and its zero."""
+    rows.sort(key=lambda row: row.submit_s)
+    if known.relative:
+        return rows, 0.0
+    first_s = rows[0].submit_s
+    account.changed.append(f"times count from the first job ({first_s:.10g} s of the log's clock)")
+    return [
+        row._replace(
+            submit_s=row.submit_s - first_s,
+            deadline_s=None if row.deadline_s is None else row.deadline_s - first_s,
+        )
+        for row in rows
+    ], first_s
+
+
+def _gangs(
+    rows: list[LogRow], mapped: LogOptions, account: Account, file: str
+) -> tuple[list[Job], SpeedModel]:
+    """Jobs of which an iteration is a second on the GPUs of the log."""
+    gangs: dict[Gang, None] = {}
+    added_s = 0.0
+    jobs = []
+    for row, name in zip(rows, _unique(rows), strict=True):
+        gang = Gang(int(row.gpus), types=_types(row) if mapped.gpu_types != "ignore" else ())
+        gangs[gang] = None
+        seconds = max(1, round(row.run_s or 0.0))
+        added_s += float(row.gpus) * (seconds - (row.run_s or 0.0))
+        jobs.append(_job(row, name, gang.name, seconds, RIGID_PLAN, mapped, file))
+    scaling = _scaling(mapped) if mapped.jobs_as == "anchored" else None
+    if scaling is None:
+        account.assumed.append("a job runs on exactly the GPUs that it had")
+    else:
+        account.assumed.append(
+            f"speed on other numbers of GPUs is {scaling}: a curve, no measurement"
+        )
+    account.changed.append(
+        f"run times rounded to whole seconds of at least 1 ({added_s:+,.1f} GPU-seconds)"
+    )
+    typed = sum(1 for row in rows if row.gpu_type)
+    if typed and mapped.gpu_types == "ignore":
+        account.changed.append(f"GPU types of {typed:,} jobs ignored")
+    _attempts(rows, account)
+    return jobs, GangTable(gangs, scaling)
+
+
+def _sampled(
+    rows: list[LogRow], mapped: LogOptions, seed: int, account: Account, file: str
+) -> tuple[list[Job], SpeedModel]:
+    """Jobs of built-in models that need the recorded time on the recorded GPUs."""
+    truth = builtin_model()
+    mix = dict(mapped.mix or {}) or dict.fromkeys(truth.models(), 1.0)
+    speeds, draw = RequestedSpeeds(truth), random.Random(f"log/{seed}")
+    choices: dict[int, list[tuple[str, list[ExecutionPlan]]]] = {}
+    jobs: list[Job] = []
+    left: Counter[int] = Counter()
+    added_s = 0.0
+    for row, name in zip(rows, _unique(rows), strict=True):
+        gpus = int(row.gpus)
+        if gpus not in choices:
+            choices[gpus] = _plans(truth, mix, gpus)
+        if not choices[gpus]:
+            left[gpus] += 1
+            continue
+        weights = [mix[model] for model, _ in choices[gpus]]
+        model, plans = draw.choices(choices[gpus], weights)[0]
+        plan = draw.choice(plans)
+        step_s = speeds.iteration_s(model, gpus, plan)
+        iterations = max(1, round((row.run_s or 0.0) / step_s))
+        added_s += gpus * (iterations * step_s - (row.run_s or 0.0))
+        jobs.append(_job(row, name, model, iterations, plan, mapped, file))
+    if not jobs:
+        rule = f"has no job that a model of the mix runs at its {', '.join(map(str, left))} GPUs"
+        raise InputError(rule, file=file, field="mix")
+    shares = ", ".join(f"{model} {share / sum(mix.values()):.0%}" for model, share in mix.items())
+    account.assumed.append(f"model and plan drawn with seed {seed} among those that fit: {shares}")
+    account.changed.append(f"run times rounded to whole iterations ({added_s:+,.1f} GPU-seconds)")
+    if left:
+        counts = ", ".join(f"{n} of {gpus}" for gpus, n in sorted(left.items())[:8])
+        account.changed.append(
+            f"{left.total():,} jobs left out, no model runs on their GPUs: {counts}"
+        )
+    if any(row.gpu_type for row in rows):
+        account.changed.append("GPU types ignored")
+    _attempts(rows, account)
+    return jobs, truth
+
+
+def _plans(
+    truth: SpeedModel, mix: Iterable[str], gpus: int
+) -> list[tuple[str, list[ExecutionPlan]]]:
+    """Plans by model that run on so many GPUs."""
+    found = []
+    for model in mix:
+        rows = truth.configurations(model, A800_NODE, gpus, Span.LEAF)
+        plans = sorted({row.plan for row in rows if row.shape.gpus == gpus}, key=str)
+        if plans:
+            found.append((model, plans))
+    return found
+
+
+def _attempts(rows: list[LogRow], account: Account) -> None:
+    """Say what the largest attempt of a job adds to the GPU-seconds of the others."""
+    surplus = sum(
+        float(row.gpus * (row.run_s or 0.0)) - row.gpu_s for row in rows if row.gpu_s is not None
+    )
+    if surplus:
+        account.changed.append(f"attempts and components held less: {surplus:+,.1f} GPU-seconds")
+
+
+def _types(row: LogRow) -> tuple[str, ...]:
+    return tuple(row.gpu_type.split("|")) if row.gpu_type else ()
+
+
+def _unique(rows: list[LogRow]) -> Iterable[str]:
+    """Names of the rows; what is there already gets ``#2``."""
+    times: Counter[str] = Counter()
+    taken: set[str] = set()
+    for row in rows:
+        name = row.name
+        times[row.name] += 1
+        while name in taken or times[row.name] > 1:
+            name = f"{row.name}#{max(2, times[row.name])}"
+            if name not in taken:
+                break
+            times[row.name] += 1
+        taken.add(name)
+        yield name
+
+
+def _job(
+    row: LogRow,
+    name: str,
+    model: str,
+    iterations: int,
+    plan: ExecutionPlan,
+    mapped: LogOptions,
+    file: str,
+) -> Job:
+    try:
+        return Job(
+            name,
+            model,
+            row.submit_s,
+            iterations,
+            int(row.gpus),
+            plan,
+            guaranteed=mapped.guarantee is not None and row.kind == mapped.guarantee,
+            tenant=row.tenant or row.user or "default",
+            deadline_s=row.deadline_s,
+        )
+    except InputError as error:
+        raise error.located(file=file, line=row.line) from None

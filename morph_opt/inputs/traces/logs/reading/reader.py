@@ -1,0 +1,466 @@
+"""A log format is its reader: records in, rows out; the core does everything else."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar
+
+from morph_opt.core.documents import Fields, Row
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.traces.logs.reading.clock import Clock, epoch_s, is_unset
+from morph_opt.inputs.traces.logs.reading.quantities import fraction_of, number_of
+from morph_opt.inputs.traces.logs.reading.records import (
+    Record,
+    cells_of,
+    json_records,
+    require_header,
+    table_lines,
+)
+from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading
+
+_UNNAMED = "(unnamed"
+_EVERYWHERE = ("gpu_shares", "malformed", "only", "window")
+"""Fields of `Reading` that every format knows."""
+MOST_GPUS = 10**9
+ROUNDED_S = 0.5
+"""Recorded durations are rounded to seconds: what differs by more is a mismatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a log, by which its format is guessed.
+
+    Parameters
+    ----------
+    line
+        First line that is no comment.
+    keys
+        Members of a JSON document that is an object.
+    entry
+        First element of the list that it is, or has under ``items``.
+    files
+        Names in a folder, where that is what was named.
+    """
+
+    line: str = ""
+    keys: frozenset[str] = frozenset()
+    entry: Mapping[str, object] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+
+
+class Reader(ABC):
+    """A log format: turns the records of one log into rows, and says what every such log is like.
+
+    Parameters
+    ----------
+    path, how
+        The log, and how it is read where it does not say so itself.
+    clock
+        Of its times.
+    report
+        Where findings about the whole file go.
+
+    Attributes
+    ----------
+    name
+        What is typed in front of a path.
+    zone
+        Zone of times that name none; None where times are numbers of seconds.
+    options, needed
+        Fields of `Reading` that it knows, beside those that all know; those without which its jobs
+        cannot be replayed.
+    dates_or_seconds
+        Whether times may be either, as each log has them.
+    relative
+        Whether its clock counts from a 0 that means something; others count from the first job.
+    ids
+        Whether its rows have ids, so that identical ones are the same row twice.
+    durations
+        Whether it tells how long jobs ran.
+    folds
+        Whether several rows may be one job.
+    published
+        Row counts of the published traces of this format.
+    taken
+        What is taken for granted of every such log, in sentences.
+    reasons
+        Why the row that is being read is no job, so far as its format tells; in any order.
+    unsized
+        Whether the log does not state how many GPUs it asked for.
+    findings
+        What is odd about it; counted if the row becomes a job.
+    """
+
+    name: ClassVar[str] = "own"
+    zone: ClassVar[str | None] = None
+    options: ClassVar[tuple[str, ...]] = ()
+    needed: ClassVar[tuple[str, ...]] = ()
+    dates_or_seconds: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    ids: ClassVar[bool] = True
+    durations: ClassVar[bool] = True
+    folds: ClassVar[bool] = False
+    published: ClassVar[tuple[int, ...]] = ()
+    data_files: ClassVar[Mapping[str, str]] = {}
+    """Logs of the data set of this name: argument of the trace -> file below the set's root."""
+    home: ClassVar[str | None] = None
+    """Short form of the cluster that they are of; None if there are none or it is not known."""
+    taken: ClassVar[tuple[str, ...]] = ()
+    statuses: ClassVar[Mapping[str, Outcome]] = {}
+    """What each status of the format means."""
+
+    marks: ClassVar[frozenset[str]] = frozenset()
+    """Columns or keys by which the format is known."""
+
+    def __init__(self, path: Path, how: Reading, clock: Clock, report: Report) -> None:
+        self.path = path
+        self.how = how
+        self.clock = clock
+        self.report = report
+        self.reasons: list[str] = []
+        self.unsized = False
+        self.findings: list[tuple[str, dict[str, float | str]]] = []
+        self.complain: Callable[[InputError], None] = _raised
+        """What becomes of a malformed row of a further file."""
+
+    @classmethod
+    def understood(cls, how: Reading) -> Reading:
+        """How to read, if the format knows every option that is given.
+
+        Raises
+        ------
+        InputError
+            Naming the option.
+        """
+        known = (*cls.options, *_EVERYWHERE, *(("timezone",) if cls.zone else ()))
+        for name in how.given():
+            if name not in known:
+                raise InputError(f"has no effect on format {cls.name}", field=name)
+        return how
+
+    @classmethod
+    @abstractmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """Options of `Reading` that a log with this head needs; None if it is of another format."""
+
+    @abstractmethod
+    def records(self) -> Iterator[Record]:
+        """The rows of the file, read anew."""
+
+    @abstractmethod
+    def row(self, record: Record) -> LogRow:
+        """The row of a record; `reasons` and `findings` are filled next to it.
+
+        Raises
+        ------
+        InputError
+            If it is malformed.
+        """
+
+    def files(self) -> Sequence[Path]:
+        """Files that are read."""
+        return (self.path,)
+
+    def name_of(self, record: Record) -> str:
+        """Name of the row of a record, and nothing else of it, for formats that fold."""
+        raise NotImplementedError
+
+    def group(self, name: str) -> tuple[str, str]:
+        """Return job and component that a row of this name belongs to."""
+        return name, ""
+
+    def key_of(self, record: Record) -> str:
+        """Return the identity of the job of a record, for formats that fold."""
+        return self.group(self.name_of(record))[0]
+
+    def reused_after_s(self, row: LogRow) -> float:  # noqa: ARG002 - most never repeat an id
+        """Return the seconds after the end of a row from which on its id is another job's."""
+        return math.inf
+
+    def finish(self) -> None:  # noqa: B027 - most formats have nothing to say
+        """Called behind the last row, for findings about the whole file."""
+
+    def assumed(self) -> list[str]:
+        """What the log does not say and was taken to be so; asked behind the last row."""
+        found = list(self.taken)
+        if "naive-time" in self.report.findings:
+            found.append(f"times without a zone are of {self.clock.zone}")
+        if "procs_per_gpu" in self.options and self.how.procs_per_gpu is None:
+            found.append("one processor stands for one GPU (--procs-per-gpu)")
+        if self.how.gpu_shares == "round-up":
+            found.append("a share of a GPU is a whole one")
+        return found
+
+    # ------------------------------------------------------------ parts of rows
+
+    def find(self, code: str, **details: float | str) -> None:
+        """Note what is odd about the row."""
+        self.findings.append((code, details))
+
+    def outcome(self, status: str) -> Outcome:
+        """What a status means; an unknown one is a reason to drop the row."""
+        if status in self.statuses:
+            return self.statuses[status]
+        self.reasons.append("unknown-status")
+        return "unknown"
+
+    def seconds(self, row: Row | Fields, field: str) -> float:
+        """An absolute time of a cell, or of a field of an object."""
+        return self._clocked(row.text(field), row, field)
+
+    def seconds_or_none(self, row: Row, field: str, submit_s: float | None = None) -> float | None:
+        """Return an absolute time of a cell; None for no time.
+
+        With the submission, 0, -1, 1970 and the largest numbers of a field are no times either.
+        """
+        text = row.cells.get(field, "")
+        if is_nothing(text):
+            return None
+        value = None if submit_s is None else number_of(text)
+        if value is not None and self.set_or_none(epoch_s(value), submit_s) is None:
+            return None
+        return self.set_or_none(self._clocked(text, row, field), submit_s)
+
+    def set_or_none(self, instant_s: float, submit_s: float | None) -> float | None:
+        """Return an instant, or None, with a note, if it stands for "no time"."""
+        if submit_s is None or not is_unset(instant_s, submit_s):
+            return instant_s
+        self.find("unset-times")
+        return None
+
+    def _clocked(self, text: str, row: Row | Fields, field: str) -> float:
+        try:
+            return self.clock.seconds(text)
+        except InputError as error:
+            raise row.error(field, error.rule) from None
+
+    def processors(self, count: int) -> Gpus:
+        """GPUs that a number of processors stands for."""
+        each = self.how.procs_per_gpu or 1
+        return whole_if(Fraction(count, each))
+
+    def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
+        """Compare what the log claims with what its times give."""
+        run_s, start_s, end_s = row.run_s, row.start_s, row.end_s
+        if start_s is not None and start_s < row.submit_s:
+            self.find("start-before-submit", worst=row.submit_s - start_s)
+        if start_s is None or end_s is None or run_s is None:
+            return
+        if row.recorded_s is not None and abs(row.recorded_s - run_s) > ROUNDED_S:
+            whole = abs(row.recorded_s - (end_s - row.submit_s)) <= ROUNDED_S
+            self.find("duration-mismatch", as_end_minus_submit=float(whole))
+            if whole:
+                self.find("duration-is-end-minus-submit")
+        queue_s = start_s - row.submit_s
+        if recorded_queue_s is not None and abs(recorded_queue_s - queue_s) > ROUNDED_S:
+            self.find("queue-mismatch")
+
+    def compare_gpu_time(self, gpu_time: float | None, gpus: Gpus, run_s: float | None) -> None:
+        """Compare recorded GPU-seconds with GPUs times run time."""
+        if gpu_time is None or run_s is None:
+            return
+        if abs(gpu_time - float(gpus * run_s)) > ROUNDED_S * max(1.0, float(gpus)):
+            self.find("gpu-time-mismatch")
+
+
+def _is_quoted(cell: str) -> bool:
+    """Return whether a cell is between quotation marks."""
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
+
+
+def _raised(error: InputError) -> None:
+    raise error
+
+
+_NO_VALUES = (
+    "none null nan nat nil na n/a #n/a n/d unknown undefined unset - -- --- -/- ? \\n (null) "
+    "(none) <none> <null> <unset> <unknown> []"
+)
+NOTHING = frozenset(
+    spelled
+    for word in ("", "not set", "none assigned", *_NO_VALUES.split())
+    for spelled in (word, word.upper(), word.capitalize(), word.title())
+) | {"NaN", "NaT"}
+"""Texts that logs write for no value."""
+
+
+def is_nothing(text: str) -> bool:
+    """Return whether a cell stands for no value."""
+    return text in NOTHING or text.startswith(("0000-00-00", "0000/00/00"))
+
+
+def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> float | None:
+    """A number of a cell; None for what stands for nothing, and where the column is absent."""
+    return None if row.cells.get(field, "") in NOTHING else row.number(field, at_least=at_least)
+
+
+def gpus_of(row: Row, field: str, text: str | None = None) -> Gpus:
+    """Return a number of GPUs, perhaps with decimals: of a cell, or of a part of its text."""
+    text = row.text(field) if text is None else text
+    try:
+        value = fraction_of(text)
+    except InputError as error:
+        raise row.error(field, error.rule) from None
+    if value is None or value < 0:
+        raise row.error(field, f"must be a number of at least 0, got {text!r}")
+    if value > MOST_GPUS:
+        raise row.error(field, f"must be at most {MOST_GPUS}, got {text}")
+    return whole_if(value)
+
+
+def whole_if(value: Fraction) -> Gpus:
+    """The number as `int` if it is whole."""
+    return value.numerator if value.denominator == 1 else value
+
+
+class TableReader(Reader):
+    """Reads a table with one row per line."""
+
+    separators: ClassVar[tuple[str, ...]] = (",",)
+    """What may stand between cells: the first of these that the first line has."""
+    required: ClassVar[tuple[str, ...]] = ()
+    """Columns that must be there, in any order; any other may."""
+    lost: ClassVar[Mapping[str, str]] = {}
+    """What cannot be known without a column; else its jobs."""
+    comment: ClassVar[str] = ""
+    """What lines begin with that are no rows; "" if none are."""
+    loose_end: ClassVar[tuple[str, ...]] = ()
+    """Columns of free text that may contain the separator, if they are the last."""
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the names of its columns."""
+        return {} if cls.marks and cls.marks <= set(cls.split(head.line)) else None
+
+    @classmethod
+    def split(cls, line: str, separator: str | None = None) -> list[str]:
+        """Split a line into its cells, without surrounding blanks.
+
+        Parameters
+        ----------
+        line
+            Text of the line.
+        separator
+            Separator of its cells; None to find it as in a first line.
+        """
+        separator = separator or cls.separator_of(line)
+        cells = cells_of(line, separator)
+        if separator == "|" and line[:1] == '"' and all(map(_is_quoted, cells)):
+            return [cell[1:-1] for cell in cells]
+        around = f" {separator}", f"{separator} ", "\t"
+        # Seldom there, and a third of the time that a line takes.
+        if line[:1].isspace() or line[-1:].isspace() or any(blank in line for blank in around):
+            return [cell.strip() for cell in cells]
+        return cells
+
+    @classmethod
+    def separator_of(cls, line: str) -> str:
+        """What stands between the cells of a first line."""
+        return next((one for one in cls.separators if one in line), cls.separators[0])
+
+    def fixed_header(self) -> tuple[str, ...] | None:
+        """Columns of a file that has no header line."""
+        return None
+
+    def records(self) -> Iterator[Record]:
+        """Rows with as many cells as the header."""
+        yield from self.rows_of(self.path, self.fixed_header())
+
+    def rows_of(self, path: Path, fixed: Sequence[str] | None) -> Iterator[Record]:
+        """Yield the records of a table of this format, which may have no header line.
+
+        Parameters
+        ----------
+        path
+            The table.
+        fixed
+            Columns of a table without a header line; None where the first line names them.
+        """
+        file = str(path)
+        header: list[str] | None = None
+        separator: str | None = None
+        for line, text in table_lines(path):
+            if self.comment and text.startswith(self.comment):
+                self.remark(text)
+                continue
+            separator = separator or self.separator_of(text)
+            try:
+                cells = self.split(text, separator)
+            except InputError as error:
+                yield Record(line, text, error.located(file=file, line=line))
+                continue
+            if header is None:
+                header = list(fixed) if fixed else self._header(cells, file, line)
+                if not fixed:
+                    continue
+                if self._is_header(cells, header):
+                    self.report.found("header-row", line)
+                    continue
+            loose = separator == self.separators[0] and header[-1] in self.loose_end
+            if len(cells) > len(header) and loose:
+                last = separator.join(cells[len(header) - 1 :])
+                cells = [*cells[: len(header) - 1], last]
+            if len(cells) < len(header) and header[-1].startswith(_UNNAMED):
+                cells += [""] * (len(header) - len(cells))
+            if len(cells) != len(header):
+                rule = f"must have {len(header)} fields, got {len(cells)}{self.uneven(separator)}"
+                yield Record(line, text, InputError(rule, file=file, line=line))
+            else:
+                cells_by_name = dict(zip(header, cells, strict=True))
+                yield Record(line, text, Row(file, line, cells_by_name))
+        if header is None and not fixed:
+            self._header([], file, 1)  # an empty file lacks every column
+
+    def uneven(self, separator: str) -> str:  # noqa: ARG002 - of most tables nothing is known
+        """What to say of a row that has other fields than the header."""
+        return ""
+
+    def remark(self, text: str) -> None:
+        """Called for a line that is a comment."""
+
+    @staticmethod
+    def _is_header(cells: list[str], header: list[str]) -> bool:
+        """Whether the first line of a format without a header is one after all."""
+        return len(set(cells) & set(header)) * 2 > len(header)
+
+    def _header(self, cells: list[str], file: str, line: int) -> list[str]:
+        missing = [name for name in self.required if name not in cells]
+        lost = " and ".join(dict.fromkeys(self.lost.get(name, "its jobs") for name in missing))
+        require_header(cells, self.required, file, line, lost)
+        # A second column of no name must not hide the first.
+        return [name or f"{_UNNAMED} {i})" for i, name in enumerate(cells, 1)]
+
+
+class JsonReader(Reader):
+    """Reads a list of JSON objects."""
+
+    items: ClassVar[str | None] = None
+    """Key of the list in the document; None for a document that is the list."""
+    required: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the names of keys."""
+        return {} if cls.marks and cls.marks <= set(head.keys | set(head.entry)) else None
+
+    def records(self) -> Iterator[Record]:
+        """Objects of the list."""
+        yield from json_records(self.path, self.items, self.required)
+
+
+def fields_of(record: Record) -> Fields:
+    """The object of a JSON record."""
+    assert isinstance(record.content, Fields)
+    return record.content
+
+
+def cells_row(record: Record) -> Row:
+    """The cells of a table's record."""
+    assert isinstance(record.content, Row)
+    return record.content

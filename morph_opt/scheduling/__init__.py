@@ -1,0 +1,1 @@
+"""Decisions: rounds, policies, shares, solvers, and what explains and checks them."""

@@ -1,0 +1,57 @@
+"""Rounds that need no solve: every job runs and no job has a better option.
+
+Then staying is each job's best option by itself, so the sum of the best options, which no decision
+exceeds, is reached: the bound of prices that are all 0. Where goals only gain from speed and lose
+from start-up, that stays so until a job arrives or completes or a node changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.round.tables import Selection
+from morph_opt.scheduling.decision.method import Solved
+from morph_opt.scheduling.decision.pose import PosedRound
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.solvers.outcome import Outcome, Status, Stop
+
+
+def at_best(posed: PosedRound) -> Solved | None:
+    """Return the decision that every job stays, if it is optimal now and later; else None.
+
+    Rounds under rules or promises, with several goals or with jobs on shared GPUs are left to
+    solvers, and so are objectives without `Objective.faster_is_better`.
+    """
+    problem, objective = posed.problem, posed.poser.objective
+    jobs, members = problem.jobs, problem.options.members
+    if not objective.faster_is_better or objective.remembers or posed.rules != OperatorRules():
+        return None
+    if len(posed.levels) > 1 or problem.shared.count or jobs.guaranteed.any():
+        return None
+    stays = ~members.starts
+    if not jobs.running.all() or int(stays.sum()) != jobs.count:
+        return None
+    pace_s, start_up_s = np.empty(jobs.count), np.empty(jobs.count)
+    pace_s[members.job[stays]] = members.iteration_s[stays]
+    start_up_s[members.job[stays]] = members.startup_s[stays]
+    faster = members.iteration_s < pace_s[members.job]
+    sooner = members.startup_s < start_up_s[members.job]
+    if faster.any() or sooner.any():
+        return None
+    (level,) = posed.levels
+    best = np.zeros(jobs.count)
+    np.maximum.at(best, members.job, level.value[members.option])
+    selection = Selection(problem.options.stay.copy(), ((),) * jobs.count)
+    value = selection.value(level)
+    if (level.value[problem.options.stay] < best).any():
+        return None
+    proven = Outcome(
+        Status.OPTIMAL,
+        Stop.PROVED,
+        "prices",
+        objective=value,
+        bound=value,
+        gap=0.0,
+        message="every job has its best option",
+    )
+    return Solved(selection, (proven,), posed.levels, step="stays", bound_by="prices")

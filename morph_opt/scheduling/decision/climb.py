@@ -1,0 +1,466 @@
+"""Climb of one round: the steps of `morph_opt.scheduling.decision.ladder`, level after level."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats, Ints
+from formulations.check_bound import check_bound
+from formulations.knapsack import Tables
+from formulations.prices import Prices, Relaxation, choose_prices
+from formulations.prices.bound import rounded_up
+from formulations.prices.choose import Chosen
+from formulations.prices.placing import decided_by_prices
+from formulations.prices.rounding import Rounding
+from formulations.prices.slots import surplus_at
+from formulations.round.rules import with_floor
+from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.subround import SubRound, residual_round, with_candidates
+from morph_opt.scheduling.decision.deadline import Deadline
+from morph_opt.scheduling.decision.method import Solved, StepTimes
+from morph_opt.scheduling.decision.params import LadderParams
+from morph_opt.scheduling.decision.ranked import RoundSolver
+from morph_opt.scheduling.decision.spread import floor_of, unsure
+from morph_opt.scheduling.decision.steps.exact import Inside
+from morph_opt.scheduling.decision.steps.freed import (
+    branches_of,
+    freed_for,
+    most_offered,
+    offered_of,
+    worth_of,
+)
+from morph_opt.scheduling.decision.steps.knapsack import decided_by_tables, tables_of
+from morph_opt.scheduling.decision.steps.known import Known
+from morph_opt.scheduling.decision.steps.slots import slots_priced
+from morph_opt.scheduling.decision.steps.turns import Turns
+from morph_opt.scheduling.solvers.base import Solver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, relative_gap
+
+if TYPE_CHECKING:
+    from morph_opt.scheduling.solvers.small_lp import SmallLp
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Level that is climbed.
+
+    Parameters
+    ----------
+    problem, level
+        Round, with the floors of earlier levels as rows, and its goal.
+    gap
+        Gap asked for.
+    state
+        Incumbent and bound; changes while the level is climbed.
+    """
+
+    problem: RoundProblem
+    level: Level
+    gap: float
+    state: Known
+
+    @property
+    def reached(self) -> bool:
+        """Whether the incumbent is within the gap of the bound."""
+        return relative_gap(self.state.value, self.state.bound) <= self.gap
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Properties of a priced round that decide which steps follow; see `Climb._by_prices`.
+
+    Parameters
+    ----------
+    large
+        Whether slots and residual rounds cost less than the exact round.
+    short
+        Whether nodes run out of threads, memory or another side resource. Choices by GPUs alone are
+        then far from any decision. False for small rounds.
+    compact
+        Whether configurations were left out for the round's size, so that no exact model proves.
+    """
+
+    large: bool
+    short: bool
+    compact: bool
+
+    @property
+    def slots(self) -> bool:
+        """Whether slots may be priced: not of small rounds, nor where shapes were left out."""
+        return self.large and not self.compact
+
+
+@dataclass(frozen=True, slots=True)
+class _Guide:
+    """Prices as a guide to better decisions.
+
+    Parameters
+    ----------
+    surplus, reduced
+        Surplus of each job and reduced value of each option at the prices of the bound, shapes (J,)
+        and (O,).
+    keeping
+        Surplus of each job if jobs that stay pay what their leaving would free, shape (J,).
+    """
+
+    surplus: Floats
+    reduced: Floats
+    keeping: Floats
+
+
+class Climb:
+    """Climb of one round, level after level.
+
+    Parameters
+    ----------
+    compact
+        Whether the round was posed without configurations that no prices choose.
+    again
+        Whether a compact round is posed whole now, with a decision by prices at hand.
+    deadline, settle
+        End of the climb, and its end while there is no decision.
+    """
+
+    def __init__(
+        self,
+        solver: Solver,
+        params: LadderParams,
+        limits: Limits,
+        compact: bool,
+        again: bool,
+        deadline: Deadline,
+        settle: Deadline,
+    ) -> None:
+        self._solver, self._params, self._limits = solver, params, limits
+        self._compact, self._again = compact, again
+        self._deadline, self._settle = deadline, settle
+        self._times = StepTimes()
+        # Rows and columns of the exact model solved last.
+        self._size = (0, 0)
+        # Columns of the exact round tried last: the next one has to be smaller by a factor.
+        self._tried = np.iinfo(np.int64).max
+        # Whether shapes make the gap, so that parts of rounds are worth a search for nodes.
+        self._thorough = False
+        self._floors: list[tuple[Level, float]] = []
+
+    def _until(self, at: _Level) -> Deadline:
+        """Return the deadline that holds now."""
+        return self._settle if at.state.selection is None else self._deadline
+
+    def ranked(
+        self, problem: RoundProblem, levels: tuple[Level, ...], best: Selection | None = None
+    ) -> Solved:
+        """Maximise the levels in order, each subject to what was reached for those before it."""
+        outcomes: list[Outcome] = []
+        for rank, level in enumerate(levels):
+            last = rank == len(levels) - 1
+            gap = self._limits.gap if last else min(self._params.rank_gap, self._limits.gap)
+            state = Known(best, -np.inf if best is None else best.value(level))
+            self._level(_Level(problem, level, gap, state))
+            outcomes.append(state.outcome(gap))
+            if state.selection is None:
+                break
+            best = state.selection
+            if not last:
+                sure = self._params.tolerances
+                floor = floor_of(problem, level, state.value, state.bound, sure)
+                self._floors.append(floor)
+                problem = with_floor(problem, rank, *floor)
+        return Solved(
+            best,
+            tuple(outcomes),
+            levels,
+            None,
+            *self._size,
+            None,
+            self._times,
+            state.step,
+            state.bound_by,
+        )
+
+    def _level(self, at: _Level) -> None:
+        """Climb until a decision of one level is within the gap; the ladder has a table of endings.
+
+        Tables come first, as their bound is free of nodes and their choice mostly has some. Which
+        step follows depends on what may still prove, so the order of the conditions matters.
+        """
+        problem, state = at.problem, at.state
+        tables = self._by_tables(at)
+        if state.bound == -np.inf or self._done(at):
+            return
+        if problem.returns.count:
+            # Prices know no nodes, on which the price of such a start depends.
+            self._exact(at, None)
+        elif (
+            tables is not None
+            # What the tables' core left out is worth no more than `left_out`.
+            and state.value >= tables.items.left_out
+            and problem.candidates.count < self._params.small
+            and not self._compact
+        ):
+            kept = tables.items.option[tables.in_reach(state.value)]
+            kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
+            self._exact(at, kept)
+        else:
+            self._by_prices(at)
+
+    def _by_tables(self, at: _Level) -> Tables | None:
+        """Solve the round as a knapsack; return its tables, None if they are too large."""
+        began = time.perf_counter()
+        state, core = at.state, self._params.core
+        tables = tables_of(at.problem, at.level, self._floors, at.gap, params=core)
+        if tables is not None:
+            self._decided(at, tables)
+            if state.value < tables.items.left_out and not self._done(at):
+                # A decision with nodes may need items that lose more than those of the core.
+                least = state.value
+                tables = tables_of(at.problem, at.level, self._floors, at.gap, least, core)
+                if tables is not None:
+                    self._decided(at, tables)
+        self._times.solve_ms += 1e3 * (time.perf_counter() - began)
+        return tables
+
+    def _decided(self, at: _Level, tables: Tables) -> None:
+        """Search for the best decision by tables; take it and its bound."""
+        problem, level, state = at.problem, at.level, at.state
+        limits, deadline = self._part_limits(0.0), self._until(at)
+        known = state.selection
+        found = decided_by_tables(
+            problem, level, tables, known, self._solver, limits, self._params, deadline
+        )
+        state.selection, state.value = found.selection, found.value
+        # That no choice of the options at hand has nodes proves nothing about shapes left out.
+        bound = max(found.bound, tables.bound) if self._compact else found.bound
+        state.bounded(bound, "knapsack")
+
+    def _by_prices(self, at: _Level) -> None:
+        """Climb from prices on.
+
+        The order, by `Situation`; after each step the level ends if its gap is reached::
+
+            prices: a bound ----------------------------- infeasible -> end
+              |   short and compact, few candidates ------------------> end: to be posed whole
+              |   short and slots allowed: exact round over all candidates, then slots
+              v
+            nodes for the choice by prices (unless a decision by them is at hand, or by slots)
+              |   gap above `shaped_gap`: shapes make it
+              |     compact, not too many candidates -----------------> end: to be posed whole
+              |     slots allowed, not short: slots -------- infeasible -> end
+              v
+            large: residual rounds
+              v
+            exact round
+
+        The exact round over all candidates precedes slots where side resources are short: there may
+        be many slots but few groups of equal candidates. Whether the gap is wide is known only
+        after the choice by prices has nodes, so slots come after it, except where side resources
+        are short, as that choice would hardly have any.
+        """
+        from morph_opt.scheduling.solvers.small_lp import SmallLp
+
+        began = time.perf_counter()
+        params, problem, level, state = self._params, at.problem, at.level, at.state
+        relaxation = Relaxation(problem, level)
+        lp = SmallLp()
+        # Compact rounds left out shapes with smaller network shares (`decision.candidates`).
+        free = relaxation.shared.network if self._compact else None
+        chosen = choose_prices(relaxation, lp=lp, free=free)
+        prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
+        bound = rounded_up(chosen.evaluation)
+        check_bound(problem, level, prices, bound)
+        state.bounded(bound, "prices")
+        state.step = "prices"
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
+        if bound == -np.inf:
+            return
+        candidates = problem.candidates.count
+        large = candidates >= params.small
+        short = large and bool(relaxation.shared.short.any())
+        here = Situation(large, short, self._compact)
+        if here.short and here.compact and params.may_be_whole(candidates, False):
+            return
+        slots = None
+        if here.short and here.slots:
+            self._last(at, self._inside(at, np.zeros(problem.jobs.count), level.value))
+            if state.bound == -np.inf or self._done(at):
+                return
+            slots = self._slots(at, chosen, lp)
+        rounding = Rounding(relaxation, chosen, lp)
+        if not self._again and slots is None:
+            priced = time.perf_counter()
+            state.better(problem, level, decided_by_prices(problem, rounding))
+            self._times.place_ms += 1e3 * (time.perf_counter() - priced)
+        wide = relative_gap(state.value, state.bound) > params.shaped_gap
+        if wide and here.compact and params.may_be_whole(candidates, True):
+            return
+        if wide and here.slots and not here.short and not self._done(at):
+            slots = self._slots(at, chosen, lp)
+        if state.bound == -np.inf:
+            return
+        surplus = chosen.evaluation.surplus
+        guide = slots or _Guide(surplus, rounding.reduced, surplus)
+        inside = self._inside(at, guide.surplus, guide.reduced)
+        if here.large:
+            self._parts(at, relaxation, guide, inside)
+        if not self._done(at):
+            self._last(at, inside)
+
+    def _inside(self, at: _Level, surplus: Floats, reduced: Floats) -> Inside:
+        """Return which candidates a better decision may contain, at prices."""
+        return Inside(at.problem, at.level, surplus, reduced, self._params.columns_per_hold)
+
+    def _slots(self, at: _Level, chosen: Chosen, lp: SmallLp) -> _Guide | None:
+        """Price slots: take their bound and their choice, return their guide; None if too many."""
+        problem, level, state = at.problem, at.level, at.state
+        began = time.perf_counter()
+        priced = slots_priced(problem, level, chosen, lp, at.gap, self._params.slots)
+        if priced is None:
+            return None
+        slots, found = priced
+        bound = rounded_up(found.evaluation)
+        if state.bounded(bound, "prices"):
+            check_bound(problem, level, slots.prices(found.prices), bound)
+            state.step = "slots"
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
+        if bound == -np.inf:
+            return None
+        self._thorough = True
+        rounding = Rounding(slots, found, lp)
+        if state.better(problem, level, decided_by_prices(problem, rounding)):
+            state.step = "slots"
+        reduced = rounding.reduced
+        return _Guide(found.evaluation.surplus, reduced, surplus_at(slots, reduced))
+
+    def _parts(self, at: _Level, relaxation: Relaxation, guide: _Guide, inside: Inside) -> None:
+        """Solve residual rounds of other jobs each time, and the exact one once it is no larger."""
+        if self._done(at):
+            return
+        problem, state = at.problem, at.state
+        # If the round will be posed whole, larger residual rounds are left to that one.
+        to_come = self._compact and self._params.may_be_whole(problem.candidates.count, False)
+        turns = Turns(problem.nodes.count, self._thorough, not to_come, self._params.sub)
+        surplus, reduced = guide.keeping, guide.reduced
+        loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
+        tried = np.zeros(problem.jobs.count, dtype=bool)
+        while state.selection is not None and not (turns.ended or self._done(at)):
+            most, whole = turns.most, turns.count % 2 == 0
+            large = most_offered(most[0], self._params.sub)
+            if turns.fresh and self._last(at, inside, large):
+                continue
+            best = state.selection
+            freed = freed_for(problem, best, relaxation, surplus, reduced, whole, most, tried)
+            before, missing = state.value, state.bound - state.value
+            solved = self._residual(at, freed, (loss, inside.alike))
+            tried |= freed[0]
+            if turns.after(int(freed[1].sum()), state.value - before, missing, solved):
+                tried[:] = False
+
+    def _last(self, at: _Level, inside: Inside, most: int | None = None) -> bool:
+        """Solve the exact round if it has at most ``most`` columns; return whether it was solved.
+
+        None: at most `LadderParams.exact_columns`.
+        """
+        # An exact model of some candidates proves nothing about those that were left out.
+        if self._compact:
+            return False
+        state, params = at.state, self._params
+        slack = state.bound - state.value if state.selection is not None else np.inf
+        # Rounding errors of sums at prices are far below 1e-12 of the bound.
+        kept, size = inside.within(slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
+        # A round that was tried ended on its limits: it is tried again only if it became smaller.
+        largest = params.exact_columns if most is None else most
+        if size > min(largest, self._tried // params.exact_shrinks):
+            return False
+        self._tried = size
+        self._exact(at, kept, params.exact_branches)
+        return True
+
+    def _done(self, at: _Level) -> bool:
+        """Return whether the level ends: its gap is reached, or no time is left."""
+        return at.reached or self._until(at).passed()
+
+    def _residual(self, at: _Level, freed: tuple[Bools, Bools], offer: tuple[Floats, Ints]) -> bool:
+        """Solve the exact round of some jobs on some nodes; return whether it had a decision.
+
+        Parameters
+        ----------
+        freed
+            Jobs and nodes, shapes (J,) and (N,).
+        offer
+            Loss and group number of each candidate, by which candidates are offered; shape (K,).
+        """
+        problem, level, state = at.problem, at.level, at.state
+        assert state.selection is not None
+        free, on = freed
+        if not free.any():
+            return False
+        sub = self._params.sub
+        missing = state.bound - state.value
+        offered = offered_of(problem, state.selection, free, missing, *offer, sub)
+        part = residual_round(problem, level, state.selection, free, on, offered)
+        # The gap is one of the whole round, of whose value the part's own is a small share.
+        here = worth_of(level, state.selection, part.jobs)
+        asked = max(at.gap * abs(state.value), missing)
+        close = min(sub.gap_most, sub.gap_share * asked / max(abs(here), 1e-300))
+        limits = self._part_limits(close, branches_of(part.problem, self._params))
+        solved = self._solved(at, part, limits, thorough=self._thorough, tight=True)
+        if solved.selection is None:
+            return False
+        if state.better(problem, level, part.merged(state.selection, solved.selection)):
+            state.step = "residual"
+        return True
+
+    def _exact(self, at: _Level, kept: Ints | None, nodes: int | None = None) -> None:
+        """Solve the exact round over candidates ``kept``, None for all; take decision and bound.
+
+        ``kept`` must contain every candidate of a better decision, or the bound is false.
+        """
+        problem, level, state = at.problem, at.level, at.state
+        part = with_candidates(problem, level, kept)
+        tight = problem.candidates.count >= self._params.small
+        limits = self._part_limits(at.gap, nodes)
+        solved = self._solved(at, part, limits, thorough=True, tight=tight)
+        outcome = solved.outcome
+        state.step = "exact"
+        if outcome.status is Status.INFEASIBLE and state.selection is None:
+            state.bounded(-np.inf, "solver")
+            return
+        if solved.selection is not None:
+            state.better(problem, level, part.merged(solved.selection, solved.selection))
+        proven = -np.inf if outcome.status is Status.INFEASIBLE else outcome.bound
+        # A solver's bound holds to a share of its largest cost, which is no more than `size`.
+        sure = self._params.tolerances
+        largest = float(np.abs(part.level.value).max(initial=0.0))
+        size = min(largest, sure.wide * max(abs(proven), abs(state.value)))
+        state.bounded(max(proven + unsure(problem, size, sure), state.value), "solver")
+
+    def _part_limits(self, gap: float, nodes: int | None = None) -> Limits:
+        """Return the limits with a gap and at most ``nodes`` nodes, if the solver counts them."""
+        limits = replace(self._limits, gap=gap)
+        if nodes is None or not self._solver.capabilities.node_limit:
+            return limits
+        asked = nodes if limits.nodes is None else limits.nodes
+        return replace(limits, nodes=min(nodes, asked))
+
+    def _solved(
+        self, at: _Level, part: SubRound, limits: Limits, *, thorough: bool, tight: bool
+    ) -> Solved:
+        """Solve a part of the round exactly; add its time and note its size."""
+        rounds = RoundSolver(
+            self._solver,
+            limits,
+            thorough=thorough,
+            tight=tight,
+            params=self._params,
+            deadline=self._until(at),
+        )
+        solved = rounds.ranked(part.problem, (part.level,))
+        self._times.build_ms += rounds.clock.build_ms
+        self._times.solve_ms += rounds.clock.solve_ms
+        self._times.place_ms += rounds.clock.place_ms
+        self._size = (solved.rows, solved.columns)
+        return solved

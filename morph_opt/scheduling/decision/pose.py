@@ -1,0 +1,243 @@
+"""Pose a round: turn a snapshot into tables under rules, with pairs, and ranked goals.
+
+Policy, explanation, conflicts, instances and benchmarks all pose their rounds here, so that the
+round that is explained or published is the one that was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import Ints
+from formulations.objectives import favoured, guarantee
+from formulations.round.tables import Level, RoundProblem
+from morph_opt.core.domain import Cluster, RoundState
+from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
+from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
+from morph_opt.scheduling.decision.candidates.returning import with_start_prices
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.objective import Objective, goals_of
+from morph_opt.scheduling.decision.promises import Promises
+from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.scheduling.decision.rules.known import require_known_nodes
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+
+
+@dataclass(frozen=True, slots=True)
+class PosedRound:
+    """Round as it is decided.
+
+    Parameters
+    ----------
+    state
+        Snapshot.
+    plain
+        Tables without rules and pairs, from which the round can be posed under other rules.
+    view
+        Tables and the meaning of their indices.
+    goals
+        Goals of the objective, most important first; the last one is the round's value.
+    fallback
+        Goals in their place if not every promise can be kept; the last ones match ``goals``.
+    ranks
+        Goals that operators rank below these.
+    rules
+        Rules that the tables obey.
+    poser
+        Poser of the round.
+    data
+        Observation of the objective; goals are a function of it and the tables.
+    """
+
+    state: RoundState
+    plain: RoundView
+    view: RoundView
+    goals: tuple[Level, ...]
+    fallback: tuple[Level, ...]
+    ranks: tuple[Level, ...]
+    rules: OperatorRules
+    poser: RoundPoser
+    data: Any
+
+    @property
+    def problem(self) -> RoundProblem:
+        """Tables of the round."""
+        return self.view.problem
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All goals, most important first."""
+        return (*self.goals, *self.ranks)
+
+    @property
+    def fallback_levels(self) -> tuple[Level, ...]:
+        """All goals used if not every promise can be kept, most important first."""
+        return (*self.fallback, *self.ranks)
+
+    @property
+    def worth(self) -> Level:
+        """Goal in which values and bounds are stated: the last one of the objective."""
+        return self.goals[-1]
+
+    def worth_of(self, tried: tuple[Level, ...]) -> Level:
+        """Return `worth`, or its fallback level if that was tried."""
+        stood = any(level is self.fallback[-1] for level in tried)
+        return self.fallback[-1] if stood else self.worth
+
+    def counterparts(self, other: PosedRound, options: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the options of this round that correspond to ``options`` of another posing of it.
+
+        Options of one job exist under all rules; pairs that rules keep apart have no counterpart.
+        """
+        wanted = _by_members(other.problem, np.asarray(options, dtype=np.int64))
+        members, jobs = self.problem.options.members, {job for made in wanted for job, _ in made}
+        theirs = np.isin(members.job, list(jobs))
+        near = np.flatnonzero(np.bincount(members.option[theirs], minlength=1))
+        here = dict(zip(_by_members(self.problem, near), near.tolist(), strict=True))
+        return tuple(here[made] for made in wanted if made in here)
+
+    def under(self, rules: OperatorRules) -> PosedRound:
+        """Return the same round under other rules."""
+        return self.poser.posed(self.state, self.plain, rules, self.data)
+
+    def whole(self) -> PosedRound:
+        """Return the same round with every configuration that was left out for its size."""
+        return self.poser.posed(self.state, self.poser.whole(self.state), self.rules, self.data)
+
+    def with_one_more_node(self, like: int) -> PosedRound:
+        """Return the same round with another idle, open node of the class and leaf of ``like``.
+
+        It is appended; rules naming ``like`` apply to it too. The tables have everything that a
+        larger cluster makes possible.
+        """
+        cluster = self.state.cluster
+        one = replace(cluster.nodes[like], name=_fresh_name(cluster))
+        larger = replace(cluster, nodes=(*cluster.nodes, one))
+        state = replace(self.state, cluster=larger)
+        rules = self.rules.with_node_like(cluster, like, one.name)
+        return self.poser.posed(state, self.poser.tables().view(state), rules, self.data)
+
+
+class RoundPoser:
+    """Poser of the rounds of one policy; it has caches but no history.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    objective
+        Objective of rounds.
+    rules
+        Rules of the operator.
+    packing
+        Measured speeds of pairs of jobs on the same GPUs, which rounds offer; None: no pairs.
+    pairs
+        Factory of the builder of pairs.
+    promises
+        How promises count if they cannot all be kept; None: as a rank.
+    compact_from
+        Candidates from which on rounds leave out what no prices choose; None: never. Rounds with
+        pairs, which need equal shapes, or ``tighter_packing``, which counts nodes, never do.
+    waste_filter
+        Filter for workers that take turns; see
+        `morph_opt.scheduling.decision.candidates.ests.elastic_slice`.
+    """
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        objective: Objective[Any],
+        rules: OperatorRules | None = None,
+        packing: PairSpeeds | None = None,
+        pairs: Callable[[PairSpeeds], PairBuilder] = PairBuilder,
+        promises: Promises | None = None,
+        compact_from: int | None = None,
+        waste_filter: float | None = None,
+    ) -> None:
+        self.belief = belief
+        self.objective = objective
+        self.rules = rules or OperatorRules()
+        self.promises = promises or Promises()
+        plain = packing is None and not self.rules.tighter_packing
+        self._compact_from = compact_from if plain else None
+        self._waste_filter = waste_filter
+        self._builder = self.tables()
+        self._pairs = None if packing is None else pairs(packing)
+        self._cluster: Cluster | None = None
+
+    def tables(self) -> CandidateBuilder:
+        """Return a fresh builder of the round's tables."""
+        # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
+        prune = self.rules.smallest_gang == 1
+        return CandidateBuilder(
+            self.belief,
+            prune=prune,
+            compact_from=self._compact_from,
+            waste_filter=self._waste_filter,
+        )
+
+    def pose(self, state: RoundState) -> PosedRound:
+        """Pose the round of a snapshot and show the snapshot to the objective.
+
+        Raises
+        ------
+        InputError
+            If a rule names nodes or GPU types that the cluster has none of.
+        """
+        if state.cluster is not self._cluster:
+            require_known_nodes(self.rules, state.cluster)
+            self._cluster = state.cluster
+        plain = self._builder.view(state)
+        return self.posed(state, plain, self.rules, self.objective.observe(state))
+
+    def whole(self, state: RoundState) -> RoundView:
+        """Return the tables of a snapshot without rules and pairs, with nothing left out."""
+        return self._builder.view(state, whole=True)
+
+    def _fallback(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
+        if not problem.jobs.guaranteed.any():
+            return goals
+        if self.promises.factor is None:
+            return (guarantee(problem), *goals)
+        return favoured(problem, goals, self.promises.factor)
+
+    def posed(
+        self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
+    ) -> PosedRound:
+        """Pose a round from tables without rules and pairs, under these rules."""
+        view = apply_rules(plain, state, rules)
+        if self._pairs is not None:
+            view = self._pairs.extended(view, state)
+        view = with_start_prices(view, state.cluster)
+        goals = goals_of(self.objective, view.problem, data)
+        ranks = ranks_below(view.problem, rules)
+        fallback = self._fallback(view.problem, goals)
+        return PosedRound(state, plain, view, goals, fallback, ranks, rules, self, data)
+
+
+def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:
+    """Return a key per option: its jobs, and the candidate of each; -1 for a stay.
+
+    A return to named nodes differs from its candidate elsewhere: -2 and less, by the candidate.
+    """
+    members, count = problem.options.members, problem.candidates.count
+    how = np.where(members.starts, members.alone, -1)
+    back = ~problem.options.shared[members.option] & members.starts & (members.option >= count)
+    how[back] = -2 - how[back]
+    first, last = (np.searchsorted(members.option, options, side) for side in ("left", "right"))
+    return [
+        tuple(zip(members.job[own].tolist(), how[own].tolist(), strict=True))
+        for own in map(slice, first.tolist(), last.tolist())
+    ]
+
+
+def _fresh_name(cluster: Cluster) -> str:
+    """Return a name that no node of the cluster has."""
+    name = "one-more"
+    while name in cluster.node_index:
+        name += "-more"
+    return name

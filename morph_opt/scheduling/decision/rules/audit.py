@@ -1,0 +1,287 @@
+"""Independent audit of a decision against operator's rules as they are written.
+
+It restates each rule from `decision.rules.model` in terms of jobs, nodes and GPUs, and shares no
+code with `decision.rules.compile` and no table with the models, so that it finds errors
+of the rows instead of repeating them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from morph_opt.core.domain import Allocation, Assignment, JobState, RoundState
+from morph_opt.core.domain.units import HOUR_S
+from morph_opt.scheduling.decision.rules.model import (
+    GangLimit,
+    Maintenance,
+    MinimumRun,
+    NodeRule,
+    NonPreemptible,
+    OperatorRules,
+    RestartLimit,
+    Rule,
+    TenantQuota,
+    matches,
+)
+
+Sizes = Callable[[str], Iterable[int]]
+"""Function from a job's name to the GPUs of the configurations in which it could start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Rule that a decision breaks.
+
+    Parameters
+    ----------
+    word
+        Name of the rule, as in its row: ``quota``, ``borrow``, ``minimum_run``,
+        ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``.
+    subject
+        Name of the job, or of the tenant for quotas.
+    detail
+        Part of the decision that breaks it.
+    rule
+        Rule; None for ``borrow``, which concerns all quotas together.
+    """
+
+    word: str
+    subject: str
+    detail: str
+    rule: Rule | None = None
+
+    def __str__(self) -> str:
+        stated = "" if self.rule is None else f" ({self.rule.words})"
+        kind = "tenant" if self.word in ("quota", "borrow") else "job"
+        return f"{self.word}: {kind} {self.subject}: {self.detail}{stated}"
+
+
+class BrokenRuleError(Exception):
+    """Error: a decision breaks operator's rules; the message names rule and job.
+
+    Parameters
+    ----------
+    breaches
+        All breaches; the message is the first.
+    """
+
+    def __init__(self, breaches: tuple[Breach, ...]) -> None:
+        super().__init__(str(breaches[0]))
+        self.breaches = breaches
+
+
+def audit(
+    state: RoundState,
+    allocation: Allocation,
+    rules: OperatorRules,
+    sizes: Sizes | None = None,
+) -> tuple[Breach, ...]:
+    """Return the breaches of a decision in the order of the rules; empty if there are none.
+
+    Parameters
+    ----------
+    state
+        Snapshot of the round.
+    allocation
+        Decision.
+    rules
+        Rules of the operator.
+    sizes
+        Sizes that jobs could use, which decide how much others may borrow. None: borrowed GPUs are
+        only compared with those that owners leave unused in the decision.
+    """
+    granted = allocation.by_job()
+    found: list[Breach] = []
+    for rule in rules.rules:
+        if isinstance(rule, TenantQuota):
+            found += _over_quota(state, granted, rule)
+        elif isinstance(rule, Maintenance):
+            found += _in_maintenance(state, granted, rule)
+        else:
+            found += _of_jobs(state, granted, rule)
+    quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
+    if any(quota.borrow_gpus != 0 for quota in quotas):
+        found += _over_borrowed(state, granted, rules, quotas, sizes)
+    return tuple(found)
+
+
+Granted = dict[str, Assignment]
+JobRule = MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit
+
+
+def _of_jobs(state: RoundState, granted: Granted, rule: JobRule) -> list[Breach]:
+    """Return the breaches of a rule on single jobs."""
+    found: list[Breach] = []
+    for job in state.jobs:
+        name = job.job.name
+        if not matches(name, rule.jobs):
+            continue
+        after = granted.get(name)
+        detail = _says(state, job, after, rule)
+        if detail is not None:
+            found.append(Breach(_WORDS[type(rule)], name, detail, rule))
+    return found
+
+
+_WORDS: dict[type[JobRule], str] = {
+    MinimumRun: "minimum_run",
+    RestartLimit: "restart_limit",
+    NonPreemptible: "no_preemption",
+    NodeRule: "node_rule",
+    GangLimit: "gang_limit",
+}
+
+
+def _says(state: RoundState, job: JobState, after: Assignment | None, rule: JobRule) -> str | None:
+    """Return how a job's assignment breaks a rule that names it; None if it does not."""
+    if isinstance(rule, MinimumRun):
+        return _cut_short(state, job, after, rule)
+    if isinstance(rule, NonPreemptible):
+        moved = job.running is not None and after != job.running
+        return f"is {_fate(after)} while it runs" if moved else None
+    if after is None:
+        return None
+    if isinstance(rule, RestartLimit):
+        return _restarted_again(state, job, after, rule)
+    if isinstance(rule, NodeRule):
+        for index in after.placement.nodes:
+            node = state.cluster.nodes[index]
+            if not rule.allows(node.name, node.type.gpu_type.name):
+                return f"is on node {node.name} ({node.type.gpu_type.name})"
+        return None
+    gpus = after.placement.gpus
+    outside = gpus < rule.least or (rule.most is not None and gpus > rule.most)
+    return f"holds {gpus} GPUs" if outside else None
+
+
+def _fate(after: Assignment | None) -> str:
+    return "preempted" if after is None else "moved"
+
+
+def _cut_short(
+    state: RoundState, job: JobState, after: Assignment | None, rule: MinimumRun
+) -> str | None:
+    if job.running is None or job.last_start_s is None or after == job.running:
+        return None
+    ran_s = state.time_s - job.last_start_s
+    return f"is {_fate(after)} after {ran_s:g} s" if ran_s < rule.seconds else None
+
+
+def _restarted_again(
+    state: RoundState, job: JobState, after: Assignment, rule: RestartLimit
+) -> str | None:
+    if job.first_start_s is None or after == job.running:
+        return None
+    before = _restarts_within_the_hour(state, job)
+    if before + 1 <= rule.per_hour:
+        return None
+    return f"would be restarted for the {before + 1}. time within an hour"
+
+
+def _restarts_within_the_hour(state: RoundState, job: JobState) -> int:
+    """Return the number of starts in the last hour, without the job's first start."""
+    restarts = set(job.recent_starts_s) - {job.first_start_s}
+    return sum(state.time_s - start_s < HOUR_S for start_s in restarts)
+
+
+def _in_maintenance(state: RoundState, granted: Granted, rule: Maintenance) -> list[Breach]:
+    """Return breaches by jobs on nodes that must be empty or take no new jobs in this round."""
+    round_end_s = state.time_s + state.interval_s
+    if state.time_s >= rule.end_s or round_end_s <= rule.start_s - rule.lead_s:
+        return []
+    begun = round_end_s > rule.start_s
+    before = {job.job.name: job.running for job in state.jobs}
+    found: list[Breach] = []
+    for name, after in granted.items():
+        if not begun and after == before.get(name):
+            continue
+        for index in after.placement.nodes:
+            node = state.cluster.nodes[index].name
+            if matches(node, rule.nodes):
+                detail = f"is on node {node}" if begun else f"is placed on node {node}"
+                found.append(Breach("maintenance", name, detail, rule))
+                break
+    return found
+
+
+def _used(state: RoundState, granted: Granted, tenant: str) -> int:
+    return sum(
+        granted[job.job.name].placement.gpus
+        for job in state.jobs
+        if job.job.tenant == tenant and job.job.name in granted
+    )
+
+
+def _over_quota(state: RoundState, granted: Granted, quota: TenantQuota) -> list[Breach]:
+    used = _used(state, granted, quota.tenant)
+    if quota.borrow_gpus is None or used <= quota.gpus + quota.borrow_gpus:
+        return []
+    return [Breach("quota", quota.tenant, f"holds {used} GPUs", quota)]
+
+
+def _over_borrowed(
+    state: RoundState,
+    granted: Granted,
+    rules: OperatorRules,
+    quotas: list[TenantQuota],
+    sizes: Sizes | None,
+) -> list[Breach]:
+    """Return the breach if tenants borrow more GPUs than owners leave; else an empty list."""
+    over = {q.tenant: max(0, _used(state, granted, q.tenant) - q.gpus) for q in quotas}
+    borrowed = sum(over.values())
+    if not borrowed:
+        return []
+    spare = kept = 0
+    for quota in quotas:
+        jobs = [job for job in state.jobs if job.job.tenant == quota.tenant]
+        if sizes is None:
+            need = _used(state, granted, quota.tenant)
+        else:
+            need = sum(_could_use(state, job, rules, sizes) for job in jobs)
+        spare += max(0, quota.gpus - need)
+        held = sum(
+            job.running.placement.gpus
+            for job in jobs
+            if job.running is not None and _kept_in_place(state, job, rules)
+        )
+        kept += max(0, held - quota.gpus)
+    if borrowed <= max(spare, kept):
+        return []
+    borrower = max(over, key=lambda tenant: over[tenant])
+    detail = f"{borrowed} GPUs are borrowed in all, owners leave {spare}"
+    return [Breach("borrow", borrower, detail)]
+
+
+def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Sizes) -> int:
+    """Return the most GPUs that a job could hold under the rules that name it."""
+    held = 0 if job.running is None else job.running.placement.gpus
+    name = job.job.name
+    mine = [rule for rule in rules.rules if isinstance(rule, GangLimit | RestartLimit)]
+    mine = [rule for rule in mine if matches(name, rule.jobs)]
+    most_starts = [rule.per_hour for rule in mine if isinstance(rule, RestartLimit)]
+    started = job.first_start_s is not None
+    if started and _restarts_within_the_hour(state, job) >= min(most_starts, default=math.inf):
+        return held
+    limits = [rule for rule in mine if isinstance(rule, GangLimit)]
+    allowed = (
+        gpus
+        for gpus in sizes(name)
+        if all(r.least <= gpus and (r.most is None or gpus <= r.most) for r in limits)
+    )
+    return max(held, max(allowed, default=0))
+
+
+def _kept_in_place(state: RoundState, job: JobState, rules: OperatorRules) -> bool:
+    """Return whether some rule forbids moving a running job."""
+    for rule in rules.rules:
+        if not isinstance(rule, MinimumRun | NonPreemptible) or not matches(
+            job.job.name, rule.jobs
+        ):
+            continue
+        if isinstance(rule, NonPreemptible):
+            return True
+        if job.last_start_s is not None and state.time_s - job.last_start_s < rule.seconds:
+            return True
+    return False

@@ -1,0 +1,35 @@
+"""Check patterns of nodes and GPU types against the cluster of the rules."""
+
+from __future__ import annotations
+
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules, matches
+
+
+def require_known_nodes(rules: OperatorRules, cluster: Cluster) -> None:
+    """Refuse patterns of nodes and GPU types that match nothing in the cluster.
+
+    Raises
+    ------
+    InputError
+        With the pattern, the rule and the cluster; a misspelt node would otherwise be no rule.
+    """
+    nodes = {node.name for node in cluster.nodes}
+    types = {node.type.gpu_type.name for node in cluster.nodes}
+    for rule in rules.rules:
+        fields: list[tuple[str, tuple[str, ...], set[str]]] = []
+        if isinstance(rule, Maintenance):
+            fields = [("maintenance.nodes", rule.nodes, nodes)]
+        elif isinstance(rule, NodeRule):
+            fields = [
+                ("node_rule.only_nodes", rule.only_nodes, nodes),
+                ("node_rule.not_nodes", rule.not_nodes, nodes),
+                ("node_rule.only_gpu_types", rule.only_gpu_types, types),
+                ("node_rule.not_gpu_types", rule.not_gpu_types, types),
+            ]
+        for field, patterns, names in fields:
+            for pattern in patterns:
+                if not any(matches(name, (pattern,)) for name in names):
+                    raise InputError(
+                        f"{pattern!r} matches nothing in cluster {cluster.name}", field=field
+                    )

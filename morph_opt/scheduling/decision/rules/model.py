@@ -1,0 +1,315 @@
+"""Rules as typed values with a sentence each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from glob import escape
+
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain._validate import (
+    require_finite,
+    require_int,
+    require_name,
+    require_unique,
+)
+
+_WILD = re.compile(r"[*?[]")
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
+    plain, others = _sorted_out(tuple(patterns))
+    return name in plain or any(fnmatchcase(name, pattern) for pattern in others)
+
+
+@lru_cache
+def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Split patterns into plain names and others, as a rule may list a thousand names."""
+    others = tuple(pattern for pattern in patterns if _WILD.search(pattern))
+    return frozenset(patterns).difference(others), others
+
+
+def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
+    # A single string would be split into patterns of one letter.
+    if not isinstance(patterns, tuple):
+        raise InputError(f"must be a list of patterns, got {patterns!r}", field=field)
+    if not patterns and not empty:
+        raise InputError("must name at least one pattern", field=field)
+    for pattern in patterns:
+        require_name(field, pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuota:
+    """Rule: a tenant holds at most its quota, plus what it may borrow.
+
+    Borrowed GPUs are those of other quotas that their owners' active jobs could not use, so an
+    owner has its quota back in the round in which it needs it; only a borrower that another rule
+    keeps in place gives back later. Tenants without a quota are not limited.
+
+    Parameters
+    ----------
+    tenant
+        Tenant (`Job.tenant`).
+    gpus
+        GPUs of its quota.
+    borrow_gpus
+        GPUs that it may hold beyond its quota; None: any number.
+    """
+
+    tenant: str
+    gpus: int
+    borrow_gpus: int | None = 0
+
+    def __post_init__(self) -> None:
+        require_name("quota.tenant", self.tenant)
+        require_int("quota.gpus", self.gpus, at_least=0)
+        if self.borrow_gpus is not None:
+            require_int("quota.borrow_gpus", self.borrow_gpus, at_least=0)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        more = (
+            "and may borrow without limit"
+            if self.borrow_gpus is None
+            else f"and may borrow {self.borrow_gpus}"
+        )
+        return f"quota: tenant {self.tenant} has {self.gpus} GPUs {more}"
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRun:
+    """Rule: a job that was (re)started less than ``seconds`` ago stays."""
+
+    seconds: float
+    jobs: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        require_finite("minimum_run.seconds", self.seconds, at_least=0.0)
+        _require_patterns("minimum_run.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        about = "jobs" if self.jobs == ("*",) else f"jobs {', '.join(self.jobs)}"
+        return f"minimum_run: {about} run at least {self.seconds:g} s before they are moved"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartLimit:
+    """Rule: a job is restarted at most ``per_hour`` times within an hour; its first start is free.
+
+    Every later start counts, also after a preemption or a failure. At least 1, so that a job that
+    has lost its GPUs can always come back within the hour.
+    """
+
+    per_hour: int
+    jobs: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        require_int("restart_limit.per_hour", self.per_hour, at_least=1)
+        _require_patterns("restart_limit.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        about = "a job" if self.jobs == ("*",) else f"each of {', '.join(self.jobs)}"
+        return f"restart_limit: {about} is restarted at most {self.per_hour} times an hour"
+
+
+@dataclass(frozen=True, slots=True)
+class NonPreemptible:
+    """Rule: these jobs, once they run, stay until they complete."""
+
+    jobs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _require_patterns("non_preemptible.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        return f"no_preemption: {', '.join(self.jobs)} are not moved while they run"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """Rule: these jobs run only on some nodes or GPU types, or not on some.
+
+    Parameters
+    ----------
+    jobs
+        Patterns of the jobs' names.
+    only_nodes, not_nodes
+        Patterns of names of allowed and of forbidden nodes; empty: no such demand.
+    only_gpu_types, not_gpu_types
+        The same for GPU types.
+    """
+
+    jobs: tuple[str, ...]
+    only_nodes: tuple[str, ...] = ()
+    not_nodes: tuple[str, ...] = ()
+    only_gpu_types: tuple[str, ...] = ()
+    not_gpu_types: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_patterns("node_rule.jobs", self.jobs)
+        demands = {
+            "only_nodes": self.only_nodes,
+            "not_nodes": self.not_nodes,
+            "only_gpu_types": self.only_gpu_types,
+            "not_gpu_types": self.not_gpu_types,
+        }
+        for field, patterns in demands.items():
+            _require_patterns(f"node_rule.{field}", patterns, empty=True)
+        if not any(demands.values()):
+            raise InputError(f"must have one of {', '.join(demands)}", field="node_rule")
+
+    def allows(self, node: str, gpu_type: str) -> bool:
+        """Return whether a node of that name and GPU type satisfies the rule."""
+        return (
+            (not self.only_nodes or matches(node, self.only_nodes))
+            and not matches(node, self.not_nodes)
+            and (not self.only_gpu_types or matches(gpu_type, self.only_gpu_types))
+            and not matches(gpu_type, self.not_gpu_types)
+        )
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        demands = [
+            f"{verb} {', '.join(patterns)}"
+            for verb, patterns in (
+                ("only on nodes", self.only_nodes),
+                ("not on nodes", self.not_nodes),
+                ("only on GPU types", self.only_gpu_types),
+                ("not on GPU types", self.not_gpu_types),
+            )
+            if patterns
+        ]
+        return f"node_rule: {', '.join(self.jobs)} run {' and '.join(demands)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GangLimit:
+    """Rule: these jobs hold between ``least`` and ``most`` GPUs whenever they run."""
+
+    jobs: tuple[str, ...]
+    least: int = 1
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_patterns("gang_limit.jobs", self.jobs)
+        require_int("gang_limit.least", self.least, at_least=1)
+        if self.most is not None:
+            require_int("gang_limit.most", self.most, at_least=self.least)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        most = "" if self.most is None else f" and at most {self.most}"
+        return f"gang_limit: {', '.join(self.jobs)} hold at least {self.least}{most} GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """Rule: these nodes are empty from ``start_s`` to ``end_s``.
+
+    Parameters
+    ----------
+    nodes
+        Patterns of node names.
+    start_s, end_s
+        Window in simulated seconds, start included, end not.
+    lead_s
+        Seconds before the window in which no job is placed there any more.
+    """
+
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+    lead_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_patterns("maintenance.nodes", self.nodes)
+        require_finite("maintenance.start_s", self.start_s)
+        require_finite("maintenance.end_s", self.end_s, above=self.start_s)
+        require_finite("maintenance.lead_s", self.lead_s, at_least=0.0)
+
+    @property
+    def words(self) -> str:
+        """Sentence that states the rule."""
+        return (
+            f"maintenance: nodes {', '.join(self.nodes)} are empty from "
+            f"{self.start_s:g} s to {self.end_s:g} s"
+        )
+
+
+Rule = TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit | Maintenance
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRules:
+    """All rules of a cluster, and goals that rank below the objective.
+
+    Parameters
+    ----------
+    rules
+        Rules in the order of the file.
+    fewer_moves
+        Rank after the objective: as few running jobs as possible are moved or preempted.
+    tighter_packing
+        Rank after that: as few nodes per job as possible; stopping a job never counts as fewer.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    fewer_moves: bool = False
+    tighter_packing: bool = False
+
+    def __post_init__(self) -> None:
+        quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
+        require_unique("quota.tenant", quotas)
+
+    @property
+    def smallest_gang(self) -> int:
+        """Largest ``least`` of all gang limits; 1 if there are none."""
+        return max((rule.least for rule in self.rules if isinstance(rule, GangLimit)), default=1)
+
+    def without(self, dropped: Rule) -> OperatorRules:
+        """Return the rules without one of them."""
+        kept = tuple(rule for rule in self.rules if rule is not dropped)
+        return OperatorRules(kept, self.fewer_moves, self.tighter_packing)
+
+    def only(self, kept: Iterable[Rule]) -> OperatorRules:
+        """Return the rules with only these."""
+        chosen = list(kept)
+        rules = tuple(rule for rule in self.rules if any(rule is other for other in chosen))
+        return OperatorRules(rules, self.fewer_moves, self.tighter_packing)
+
+    def with_node_like(self, cluster: Cluster, like: int, name: str) -> OperatorRules:
+        """Return the rules for a cluster with one more node, to which those of ``like`` apply.
+
+        Patterns of nodes become the names that they match, so that the new name matches where
+        that of ``like`` does and nowhere else.
+        """
+        names = [node.name for node in cluster.nodes]
+
+        def named(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            known = [escape(other) for other in names if matches(other, patterns)]
+            return (*known, *([escape(name)] if matches(names[like], patterns) else []))
+
+        def meant(rule: Rule) -> Rule:
+            if isinstance(rule, Maintenance):
+                return replace(rule, nodes=named(rule.nodes))
+            if isinstance(rule, NodeRule):
+                return replace(
+                    rule, only_nodes=named(rule.only_nodes), not_nodes=named(rule.not_nodes)
+                )
+            return rule
+
+        return replace(self, rules=tuple(meant(rule) for rule in self.rules))

@@ -1,0 +1,55 @@
+"""Audit of a policy's decision, with the sizes of the round's configurations."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats
+from morph_opt.core.domain import Allocation, RoundState
+from morph_opt.scheduling.decision.candidates.table import RoundView
+from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
+from morph_opt.scheduling.decision.rules.lending import could_use
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, matches
+
+
+def require_kept(
+    state: RoundState, allocation: Allocation, rules: OperatorRules, view: RoundView
+) -> None:
+    """Refuse a decision that breaks an operator's rule as it is written.
+
+    Raises
+    ------
+    BrokenRuleError
+        With rule and job.
+    """
+    if not rules.rules:
+        return
+    position = {known.job.name: job for job, known in enumerate(view.states)}
+
+    @cache
+    def largest() -> Floats:
+        return could_use(view, _allowed(view, rules))
+
+    def sizes(name: str) -> list[int]:
+        return [int(largest()[position[name]])]
+
+    broken = audit(state, allocation, rules, sizes)
+    if broken:
+        raise BrokenRuleError(broken)
+
+
+def _allowed(view: RoundView, rules: OperatorRules) -> Bools:
+    """Return the candidates whose sizes all gang limits of their jobs allow, shape (K,)."""
+    gpus = view.problem.candidates.gpus
+    allowed = np.ones(gpus.size, dtype=bool)
+    for rule in rules.rules:
+        if not isinstance(rule, GangLimit):
+            continue
+        most = np.inf if rule.most is None else rule.most
+        for job, known in enumerate(view.states):
+            if matches(known.job.name, rule.jobs):
+                mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
+                allowed[mine] &= (gpus[mine] >= rule.least) & (gpus[mine] <= most)
+    return allowed

@@ -1,0 +1,251 @@
+"""Plain values of an explanation, for JSON and text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from morph_opt.core.domain.errors import BrokenWordError
+
+DIGITS = 9
+"""Significant digits of numbers in JSON, so that noise in the last bits does not show."""
+
+
+class UnexplainedError(BrokenWordError):
+    """Solver that found nothing within its limits to explain a round with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Limits on the rounds that are solved again for an explanation.
+
+    Parameters
+    ----------
+    jobs
+        Most jobs whose best option is forced.
+    rules
+        Most rules that are left out, one at a time.
+    nodes
+        Whether the round is solved with one more node of every kind.
+    named
+        Jobs whose best option is forced in any case.
+    """
+
+    jobs: int = 5
+    rules: int = 20
+    nodes: bool = False
+    named: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way for a job to run, with its price.
+
+    Parameters
+    ----------
+    plan, shape, node_type, gpus
+        The configuration.
+    stay
+        Whether it is what the job runs in, left as it is.
+    value
+        In the objective's unit.
+    price
+        What the resources that it takes are worth to the others.
+    paid_for
+        The price by resource, largest first.
+    rules
+        What operator's rules add to the price (the value of relaxing them).
+    reduced
+        ``value - price``; what rules add is not in it.
+    partner
+        The job on the same GPUs; None for a job alone.
+    startup_s
+        Start-up that is ahead of the job there.
+    back
+        Whether it is a start on the very nodes that the job held last.
+    """
+
+    plan: str
+    shape: str
+    node_type: str
+    gpus: int
+    stay: bool
+    value: float
+    price: float
+    paid_for: tuple[tuple[str, float], ...]
+    rules: float
+    reduced: float
+    partner: str | None = None
+    startup_s: float = 0.0
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A job that would get less, with its value before and after."""
+
+    job: str
+    before: str
+    after: str
+    loses: float
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """Consequences of forcing a job into its best option.
+
+    Parameters
+    ----------
+    cost
+        How much the objective would fall.
+    losses
+        Jobs whose value would fall, largest loss first.
+    """
+
+    cost: float
+    losses: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Explanation of one job.
+
+    Parameters
+    ----------
+    job, action
+        Name; ``start``, ``stay`` or ``queue``.
+    granted
+        What it got; None when it is queued.
+    best
+        Of the options that are worth more than what it got the one with the largest reduced
+        value; None if there is none.
+    reason
+        ``best``: nothing is worth more. ``price``: its best option costs others at least what it
+        adds, by a solve with it where ``displaces`` says so, else at prices that are an estimate
+        where the relaxation is above the optimum. ``tie``: another optimum would grant the option.
+        ``rule``: rules forbid it or hold it back. ``placement``: no placement has room for it.
+        ``no_configuration``: it cannot run. ``earlier_goal``: promises or goals that rank higher
+        would fall. ``gap``: the decision is not optimal and the option would improve it.
+        ``not_examined``: beyond the effort asked for, or the solver could not tell within its own.
+    displaces
+        See `Displacement`; None if the option was not examined or cannot be forced.
+    blocked_by
+        Rules in words.
+    """
+
+    job: str
+    action: str
+    granted: Option | None
+    best: Option | None
+    reason: str
+    displaces: Displacement | None = None
+    blocked_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValue:
+    """Value of GPUs and nodes of one kind in this round.
+
+    Parameters
+    ----------
+    node_type, gpu_type, leaf, nodes
+        Kind of the open nodes, the leaf that they hang on, and their number.
+    domain
+        Their NVLink domain; None where it ends at the node.
+    gpu_price
+        Price of one GPU in this round: that of an idle node over its GPUs.
+    gpu_s_price
+        The same per GPU-second: over the length of the round.
+    node_gain, node_bound
+        What the round gains, by solving it with one more node, and what it gains at most, by the
+        relaxation of that larger round; None if that was not asked for.
+    """
+
+    node_type: str
+    gpu_type: str
+    leaf: str
+    domain: str | None
+    nodes: int
+    gpu_price: float
+    gpu_s_price: float
+    node_gain: float | None = None
+    node_bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefusal:
+    """A plan of a model that does not fit on nodes of a type.
+
+    Parameters
+    ----------
+    shapes
+        Refused shapes, as offered.
+    reason
+        For the first of them.
+    """
+
+    model: str
+    node_type: str
+    plan: str
+    shapes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundExplanation:
+    """Explanation of a round's decision.
+
+    Parameters
+    ----------
+    round, time_s, objective, unit
+        Which round; name and unit of the goal that is priced (the objective's last).
+    value
+        Of the decision.
+    optimum
+        Of the round, proven to a relative gap of 1e-6; None if the solver did not get there.
+    relaxation
+        Of the linear relaxation, within the optima of goals that rank higher.
+    prices, jobs, refusals
+        See the classes.
+    """
+
+    round: int
+    time_s: float
+    objective: str
+    unit: str
+    value: float
+    optimum: float | None
+    relaxation: float
+    prices: tuple[ClassValue, ...]
+    jobs: tuple[JobExplanation, ...]
+    refusals: tuple[PlanRefusal, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as plain values."""
+        plain = _plain(self)
+        assert isinstance(plain, dict)
+        return plain
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        plain = {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+        if isinstance(value, Option):
+            plain["paid_for"] = {word: rounded(amount) for word, amount in value.paid_for}
+        return plain
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return rounded(value)
+    return value
+
+
+def rounded(value: float) -> float | None:
+    """Round to `DIGITS` significant digits; None if not finite, 0.0 for -0.0."""
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}") + 0.0

@@ -1,0 +1,86 @@
+"""Objective ``auto``: the default, and which objective it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from formulations.round.tables import Level, RoundProblem
+from morph_opt.core.domain import Job, PlanFamily, RoundState
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.promises import FACTOR, Promises
+from morph_opt.scheduling.policies.blind import Durations
+from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime
+
+if TYPE_CHECKING:
+    from morph_opt.scheduling.policies.options import DecisionOptions
+
+AUTO = "auto"
+_WORKERS = {PlanFamily.EST}
+
+
+class OnGuesses(Objective[bool]):
+    """`Jct` in rounds of elastic workers alone, else `Lookahead`; used if sizes are estimated."""
+
+    name = AUTO
+    remembers = False
+    _of_workers, _of_others = Jct(), Lookahead()
+
+    def observe(self, state: RoundState) -> bool:
+        """Return whether all jobs have elastic workers."""
+        return _families(known.job for known in state.jobs) == _WORKERS
+
+    def levels(self, problem: RoundProblem, data: bool) -> tuple[Level, ...]:
+        """Return completions per second for elastic workers, else seconds saved."""
+        return (self._of_workers if data else self._of_others).goals(problem)
+
+
+def objective_for(options: DecisionOptions) -> SavedTime | OnGuesses:
+    """Return `SavedTime` if the work left is known, at least roughly, else `OnGuesses`.
+
+    Dividing by the time for which GPUs are held pays where that is known; on guesses it does not.
+    """
+    blind = Durations.parse(options.durations).blind
+    return OnGuesses() if blind else SavedTime(name=AUTO)
+
+
+def _families(jobs: Iterable[Job]) -> set[PlanFamily]:
+    return {job.requested_plan.family for job in jobs}
+
+
+def promises_for(options: DecisionOptions) -> Promises:
+    """Return ``options.promises``; by default weighted under ``auto``, else ranked."""
+    if options.promises is not None:
+        return Promises.parse(options.promises)
+    return Promises(FACTOR) if options.objective == AUTO else Promises()
+
+
+def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:
+    """Return in one line what ``auto`` takes for these jobs and why; None for other objectives."""
+    if policy != "milp" or options.objective != AUTO:
+        return None
+    durations = Durations.parse(options.durations)
+    if durations.blind:
+        what = _on_guesses(jobs)
+    elif durations.sigma:
+        what = "auto: saved-time, because durations are estimated"
+    else:
+        what = "auto: saved-time, because durations are known"
+    promised = sum(job.guaranteed for job in jobs)
+    if not promised:
+        return what
+    factor = promises_for(options).factor
+    how = "by rank" if factor is None else f"by weight {factor:g}"
+    are = "1 is" if promised == 1 else f"{promised} are"
+    why = "as asked" if options.promises is not None else f"because {are} guaranteed"
+    return f"{what}; promises {how}, {why}"
+
+
+def _on_guesses(jobs: Iterable[Job]) -> str:
+    """Return what `OnGuesses` takes in rounds with some of these jobs, in words."""
+    families = _families(jobs)
+    if families == _WORKERS:
+        return "auto: jct on guesses, because durations of workers are unknown"
+    if families >= _WORKERS or not families:
+        return "auto: lookahead on guesses, jct in rounds of workers, as durations are unknown"
+    return "auto: lookahead on guesses, as in jct-blind, because durations are unknown"

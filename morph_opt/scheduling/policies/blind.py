@@ -1,0 +1,190 @@
+"""Estimates of the work that jobs have left, in place of the true values.
+
+Page: ``docs/formulations/unknown-durations.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from formulations.arrays import Floats
+from morph_opt.core.domain import InputError, Job, JobState, Range, RoundState
+from morph_opt.core.domain.job import MOST_ITERATIONS
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.sizes import Seen, SizeModel
+
+SIGMAS = Range(0.0, 5.0, above=True)
+"""Range of the standard deviation of log(estimate / truth)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Knowledge of policies about the work that jobs have left.
+
+    Parameters
+    ----------
+    blind
+        Nothing but what has completed in this run.
+    sigma
+        Above 0: the truth times a lognormal factor of this spread, the same for all of a job's
+        life.
+    """
+
+    blind: bool = False
+    sigma: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Durations:
+        """Parse ``true``, ``blind`` or ``noisy:0.7``.
+
+        Raises
+        ------
+        InputError
+            If it is none of these, or the number is out of range.
+        """
+        word, colon, number = text.partition(":")
+        if word in ("true", "blind") and not colon:
+            return cls(blind=word == "blind")
+        if word != "noisy" or not colon:
+            rule = f"must be true, blind or noisy:SIGMA, got {text!r}"
+            raise InputError(rule, field="--durations")
+        try:
+            return cls(sigma=float(SIGMAS.parse(number)))
+        except ValueError as error:
+            raise InputError(f"the spread {error}", field="--durations") from error
+
+
+class Noise:
+    """Estimates of the work left with a constant lognormal error factor per job.
+
+    Parameters
+    ----------
+    sigma
+        Of the factor's logarithm, whose mean is 0.
+    seed
+        Together with a job's name it decides the factor.
+    """
+
+    remembers = False
+
+    def __init__(self, sigma: float, seed: int = 0) -> None:
+        self._sigma, self._seed = sigma, seed
+
+    def factor(self, name: str) -> float:
+        """Return estimate / truth of a job."""
+        drawn = hashlib.sha256(f"{self._seed}/{name}".encode()).digest()
+        uniform = (int.from_bytes(drawn[:6], "big") + 0.5) / 2.0**48
+        return float(np.exp(self._sigma * NormalDist().inv_cdf(uniform)))
+
+    def observe(self, state: RoundState) -> None:
+        """Learn nothing."""
+
+    def masked(self, state: RoundState) -> RoundState:
+        """Return the state with the work left of every job times its factor."""
+        jobs = (_with_left(j, j.iterations_left * self.factor(j.job.name)) for j in state.jobs)
+        return replace(state, jobs=tuple(jobs))
+
+
+class Learnt:
+    """Sizes learnt from completed jobs, in GPU-seconds at a model's most efficient configuration.
+
+    A job's iterations are looked at when it has completed, not before; that it has not is known,
+    and so is what its user asked for.
+
+    Parameters
+    ----------
+    belief
+        Speeds that it goes by.
+    """
+
+    remembers = True
+
+    def __init__(self, belief: SpeedModel) -> None:
+        self._builder = CandidateBuilder(belief)
+        self._sizes: dict[str, tuple[float, int]] = {}  # of complete jobs, with requested GPUs
+        self._active: dict[str, Job] = {}
+
+    def observe(self, state: RoundState) -> None:
+        """Count jobs gone since the last round as completed; repeated rounds count once."""
+        now = {known.job.name: known.job for known in state.jobs}
+        for name, job in self._active.items():
+            if name not in now:
+                size = job.iterations * self._efficient(job, state)[0]
+                self._sizes[name] = size, job.requested_gpus
+        self._active = now
+
+    def masked(self, state: RoundState) -> RoundState:
+        """Return the state with estimated iterations of every job."""
+        if not state.jobs:
+            return state
+        pairs = [self._efficient(known.job, state) for known in state.jobs]
+        gpu_s, gpus = np.asarray(pairs).reshape(len(pairs), 2).T
+        done = gpu_s * [known.iterations_done for known in state.jobs]
+        start = gpus * [known.restart_s * (known.running is None) for known in state.jobs]
+        asked = np.log([float(known.job.requested_gpus) for known in state.jobs])
+        model = SizeModel.fitted(self._seen(done, asked))
+        left = model.remaining(asked, done, start) / gpu_s
+        jobs = tuple(map(_with_left, state.jobs, left.tolist()))
+        return replace(state, jobs=jobs)
+
+    def _seen(self, done: Floats, asked: Floats) -> Seen:
+        """Return completed jobs ordered by name, so that sums do not depend on history."""
+        sizes = np.array([self._sizes[name] for name in sorted(self._sizes)]).reshape(-1, 2)
+        return Seen(
+            np.append(sizes[:, 0], done),
+            np.append(np.log(sizes[:, 1]), asked),
+            np.arange(len(sizes) + done.size) < len(sizes),
+        )
+
+    def _efficient(self, job: Job, state: RoundState) -> tuple[float, float]:
+        """Return the least GPU-seconds per iteration and its GPUs; 1 if the job fits nowhere."""
+        mine = self._builder.all_of(job, state.cluster)
+        if not mine.gpus.size:
+            return 1.0, 1.0
+        best = int((mine.gpus * mine.iteration_s).argmin())
+        return float(mine.gpus[best] * mine.iteration_s[best]), float(mine.gpus[best])
+
+
+def _with_left(known: JobState, left: float) -> JobState:
+    total = int(np.clip(np.ceil(known.iterations_done + left), 1, MOST_ITERATIONS))
+    return replace(known, job=replace(known.job, iterations=total))
+
+
+class EstimatingPolicy(Policy):
+    """Policy that sees estimates instead of the true iterations of jobs.
+
+    What it remembers is a function of the states that it was shown.
+
+    Parameters
+    ----------
+    policy
+        Decides.
+    estimates
+        What it knows.
+    """
+
+    def __init__(self, policy: Policy, estimates: Noise | Learnt) -> None:
+        self.name = policy.name
+        self._policy = policy
+        self._estimates = estimates
+
+    @property
+    def remembers(self) -> bool:
+        """Whether decisions depend on more than the state."""
+        return self._estimates.remembers or self._policy.remembers
+
+    def observe(self, state: RoundState) -> None:
+        """See a round that is decided elsewhere."""
+        self._estimates.observe(state)
+        self._policy.observe(self._estimates.masked(state))
+
+    def decide(self, state: RoundState) -> Decision:
+        """Observe, then decide on estimates."""
+        self._estimates.observe(state)
+        return self._policy.decide(self._estimates.masked(state))

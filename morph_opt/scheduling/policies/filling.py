@@ -1,0 +1,209 @@
+"""Base of policies that fill the nodes of a round job by job, also for a policy of one's own.
+
+A subclass of `FillingPolicy` says in which order jobs come; free GPUs, threads, memory and uplinks
+are counted here, and the same check as for the MILP looks at the result. ``docs/how-to/policy.md``
+writes one in 20 lines.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from formulations.round.check import check
+from formulations.round.decode import place_parts, room_after_stays
+from formulations.round.tables import NONE, RoundProblem, Selection
+from formulations.tolerances import FEASIBILITY
+from morph_opt.core.domain import JobState, RoundState
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.placement import to_allocation
+from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
+
+T = TypeVar("T")
+
+
+def earlier_first(
+    kinds: Sequence[Hashable], chosen: Sequence[T], rank: Callable[[T], Any]
+) -> list[T]:
+    """Return what was chosen for each job, the better choices of a kind to its earlier jobs.
+
+    Solvers break ties at will, and jobs of a kind may swap choices without a change of value.
+
+    Parameters
+    ----------
+    kinds
+        Kind of each job, in order of submission.
+    rank
+        Sort key of a choice; the better ones come first.
+    """
+    members: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for job, kind in enumerate(kinds):
+        members[kind].append(job)
+    found = list(chosen)
+    for jobs in members.values():
+        for job, choice in zip(jobs, sorted((chosen[j] for j in jobs), key=rank), strict=True):
+            found[job] = choice
+    return found
+
+
+class Filling:
+    """Free capacity of a round while jobs are placed one by one; jobs are numbered from 0.
+
+    Attributes
+    ----------
+    states
+        The jobs, in order of submission: request, progress, what each holds.
+    problem, view
+        Tables of the round, for what the states do not say: speeds, node classes, demands.
+    choice
+        Option of each job so far or `NONE`, shape (J,).
+    room
+        What is free on nodes and uplinks.
+    """
+
+    def __init__(self, view: RoundView) -> None:
+        self.problem: RoundProblem = view.problem
+        self.view = view
+        self.states: tuple[JobState, ...] = tuple(view.states)
+        jobs = view.problem.jobs.count
+        self.choice = np.full(jobs, NONE, dtype=np.int64)
+        self.spots: list[tuple[int, ...]] = [()] * jobs
+        self.room = room_after_stays(view.problem, self.choice)
+        holds, nodes = view.problem.holds, view.problem.nodes
+        self._first = np.searchsorted(holds.job, np.arange(jobs + 1)).tolist()
+        self._node: list[int] = holds.node.tolist()
+        self._open: list[bool] = nodes.open[holds.node].tolist()
+        self._leaf: list[int] = nodes.leaf[holds.node].tolist()
+        self._uplink: list[float] = holds.uplink_gb_per_s.tolist()
+        self._least = holds.demand - FEASIBILITY
+        # What runs fits together, but for jobs that share GPUs, until something comes to its nodes.
+        self._changed = np.full(nodes.count, view.problem.shared.gang.size > 0).tolist()
+        self._stay: list[int] = view.problem.options.stay.tolist()
+
+    @property
+    def running(self) -> list[int]:
+        """Jobs that hold GPUs, in order of submission."""
+        return np.flatnonzero(self.problem.jobs.running).tolist()
+
+    @property
+    def waiting(self) -> list[int]:
+        """Jobs that hold nothing, in order of submission."""
+        return np.flatnonzero(~self.problem.jobs.running).tolist()
+
+    def candidates(self, job: int) -> range:
+        """Return the ways to start a job, as rows in the candidates of the tables.
+
+        Of a policy that offers requests only, the shapes of the request, the fastest first.
+        """
+        return range(int(self.view.offset[job]), int(self.view.offset[job + 1]))
+
+    def keep(self, job: int) -> bool:
+        """Keep a running job in place; return False if its resources are not free any more."""
+        room, demand = self.room, self.problem.holds.demand
+        rows = range(self._first[job], self._first[job + 1])
+        carried: dict[int, float] = {}
+        for row in rows:
+            # A drained node offers nothing, but whoever runs there may stay.
+            node = self._node[row]
+            if (
+                self._changed[node]
+                and self._open[row]
+                and not (room.nodes[node] >= self._least[row]).all()
+            ):
+                return False
+            if self._uplink[row]:
+                leaf = self._leaf[row]
+                carried[leaf] = carried.get(leaf, 0.0) + self._uplink[row]
+        if any(share > room.uplinks[leaf] + FEASIBILITY for leaf, share in carried.items()):
+            return False
+        for row in rows:
+            room.nodes[self._node[row]] -= demand[row]
+        for leaf, share in carried.items():
+            room.uplinks[leaf] -= share
+        self.choice[job] = self._stay[job]
+        return True
+
+    def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
+        """Start a job in the first of these candidates that fits; None for all of its own."""
+        gpus = self.problem.candidates.gpus
+        # Most of a long queue ends here: it asks for more than all nodes together have free.
+        free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5
+        for candidate in self.candidates(job) if candidates is None else candidates:
+            if gpus[candidate] > free:
+                continue
+            found = place_parts(self.problem, candidate, self.room)
+            if found is not None:
+                self.choice[job] = candidate
+                self.spots[job] = found
+                for node in found:
+                    self._changed[node] = True
+                return True
+        return False
+
+    def selection(self) -> Selection:
+        """Return the placements so far."""
+        return Selection(self.choice, tuple(self.spots))
+
+
+class FillingPolicy(Policy):
+    """Policy that places jobs one by one in the order of its method `fill`.
+
+    Parameters
+    ----------
+    belief
+        Speeds; they say which configurations there are, and how fast each is.
+    options
+        What the command line says; not looked at here.
+    """
+
+    requests_only = True
+    """Whether jobs are offered only the GPUs and the plan of their request."""
+
+    stays_put = False
+    """Whether jobs that all run stay in place until something happens."""
+
+    timeless = False
+    """Whether decisions depend neither on the clock nor on the progress of jobs."""
+
+    def __init__(self, belief: SpeedModel, options: object = None) -> None:
+        del options
+        self._builder = CandidateBuilder(belief, prune=False, requests_only=self.requests_only)
+
+    @abstractmethod
+    def fill(self, filling: Filling) -> None:
+        """Keep and start jobs; those neither kept nor started wait."""
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.scheduling.policies.base.Policy`."""
+        began = time.perf_counter()
+        view = self._builder.view(state)
+        prepared = time.perf_counter()
+        filling = Filling(view)
+        self.fill(filling)
+        selection = filling.selection()
+        allocation = to_allocation(state, view, selection)
+        placed = time.perf_counter()
+        check(view.problem, selection)
+        report = RoundReport(
+            "heuristic" if state.jobs else "idle",
+            candidates=view.problem.candidates.count,
+            candidates_ms=1e3 * (prepared - began),
+            place_ms=1e3 * (placed - prepared),
+            check_ms=1e3 * (time.perf_counter() - placed),
+        )
+        return Decision(allocation, report, steady=self._is_steady(view.problem, selection))
+
+    def _is_steady(self, problem: RoundProblem, selection: Selection) -> bool:
+        """Return `Decision.steady`: all jobs stay, or no waiting job can start later."""
+        running = problem.jobs.running
+        if problem.shared.count or (selection.choice != problem.options.stay)[running].any():
+            return False
+        waits = not running.all()
+        starts = waits and bool((selection.choice[~running] != NONE).any())
+        return not starts and (self.timeless or (self.stays_put and not waits))

@@ -1,0 +1,443 @@
+"""Policies and objectives by name or import path, and the options that each of them knows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from morph_opt.core.domain import InputError, Job, PlanFamily
+from morph_opt.core.domain.arguments import kind_of, shown
+from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.nearest import unknown
+from morph_opt.core.extend import (
+    extension,
+    import_path,
+    made_by,
+    remember,
+    require_allowed,
+    require_complete,
+)
+from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.policies.auto import AUTO, promises_for
+from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
+from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
+from morph_opt.scheduling.policies.catalog import OBJECTIVES, Needs, ObjectiveSpec, PolicySpec
+from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
+from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
+from morph_opt.scheduling.solvers.outcome import Limits
+
+__all__ = [
+    "BASELINES",
+    "OBJECTIVES",
+    "POLICIES",
+    "Decider",
+    "PolicyOptions",
+    "draws",
+    "make_objective",
+    "make_policy",
+    "require_found",
+    "require_named",
+    "resolve",
+]
+
+AnyPolicy = str | Policy | Callable[..., Policy]
+"""A policy by name or import path, as an object, or as the class or function that makes it."""
+AnyObjective = str | Objective[Any] | Callable[..., Objective[Any]]
+"""An objective by name or import path, as an object, or as the class or function that makes it."""
+_GROUPS = {"policy": "morph_opt.policies", "objective": "morph_opt.objectives"}
+_KINDS: dict[str, type[Any]] = {"policy": Policy, "objective": Objective}
+
+
+def make_objective(
+    name: str, belief: SpeedModel | None = None, options: PolicyOptions | None = None
+) -> Objective[Any]:
+    """Return the objective of this name or import path.
+
+    Parameters
+    ----------
+    belief
+        Speeds that objectives with a memory go by; without a belief they are not made.
+    options
+        Options of the objective.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    spec = resolve_objective(name)
+    if belief is None and spec.needs.memory:
+        raise _unknown("objective", name, OBJECTIVES, "Class")
+    # An objective without memory looks at no speeds but those of the problem.
+    return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
+
+
+def resolve_objective(given: AnyObjective) -> ObjectiveSpec:
+    """Return the objective that a caller gives.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name, or the value makes none.
+    """
+    if isinstance(given, str) and given in OBJECTIVES:
+        return OBJECTIVES[given]
+    name, maker = _own("objective", given)
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+        made = made_by(maker, name, "--objective", "objective(belief, options)", belief, options)
+        if not isinstance(made, Objective):
+            rule = f"{name!r} makes no objective: {kind_of(made)} is no morph_opt.Objective"
+            raise InputError(rule, field="--objective")
+        return made
+
+    return PolicySpec(name, make, "", "", needs=Needs(rest="yes"), workers="yes", draws="yes")
+
+
+def _own(word: str, given: Any) -> tuple[str, Any]:
+    """Return name and maker of a policy or objective that is not one of the package."""
+    if isinstance(given, str):
+        found = None if word == "policy" and _is_slip(given) else extension(_GROUPS[word], given)
+        if found is None:
+            known: Iterable[str] = POLICIES if word == "policy" else OBJECTIVES
+            raise _unknown(word, given, known, "factory" if word == "policy" else "Class")
+        return given, found
+    name = name_of_value(word, given)
+    remember(given, name)
+    if isinstance(given, _KINDS[word]):
+        # Every use gets a copy, so that none sees what another left in it.
+        return name, lambda *_: copy.deepcopy(given)
+    return name, given
+
+
+def name_of_value(word: str, value: Any) -> str:
+    """Return the name by which records list a policy or objective that is given as a value.
+
+    Parameters
+    ----------
+    word
+        ``"policy"`` or ``"objective"``.
+    value
+        An object, or a class or function that makes one from belief and options.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or its class is abstract.
+    """
+    kind = _KINDS[word]
+    if isinstance(value, kind):
+        return import_path(value)
+    made = isinstance(value, type) and issubclass(value, Policy | Objective)
+    if not callable(value) or (made and not issubclass(value, kind)):
+        rule = f"must be a name, an object of mo.{kind.__name__} or what makes one"
+        raise InputError(f"{rule}, got {shown(value)}", field=word)
+    require_complete(value, word)
+    where = getattr(value, "__qualname__", type(value).__qualname__)
+    return f"{getattr(value, '__module__', None) or ''}:{where}"
+
+
+def _milp(
+    belief: SpeedModel, options: PolicyOptions, objective: ObjectiveSpec | None = None
+) -> Policy:
+    objective = objective or resolve_objective(options.objective)
+    limits = Limits(
+        gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
+    )
+    method = method_of(options)
+    poser = RoundPoser(
+        belief,
+        objective.make(belief, options),
+        options.rules,
+        require_pair_speeds(belief) if options.packing else None,
+        promises=promises_for(options),
+        compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
+        waste_filter=options.waste_filter,
+    )
+    return MilpPolicy(poser, method, limits)
+
+
+POLICIES: Mapping[str, BaselineSpec] = {
+    "milp": PolicySpec(
+        "milp",
+        _milp,
+        "one MILP per round under an objective",
+        "this project",
+        "formulations/round.md",
+        MILP_OPTIONS,
+        draws="yes",
+    ),
+    **BASELINES,
+}
+"""Every policy by name."""
+
+
+def draws(policy: str, *, packing: bool) -> bool:
+    """Return whether the seed has an effect on a policy; True for a user's own."""
+    spec = POLICIES.get(policy)
+    return spec is None or spec.draws == "yes" or (spec.draws == "packing" and packing)
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """A policy with its objective, found by name or given as values.
+
+    Parameters
+    ----------
+    policy
+        The policy; a caller's own gets every option, and nothing is known of its needs.
+    objective
+        Objective of the policy ``milp``; None for others. A caller's own knows the options of
+        ``milp`` alone.
+    """
+
+    policy: BaselineSpec
+    objective: ObjectiveSpec | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+        return self.policy.name
+
+    @property
+    def rule(self) -> PolicySpec[Any]:
+        """Specification that decides: that of the objective under ``milp``."""
+        return self.policy if self.objective is None else self.objective
+
+    @property
+    def title(self) -> str:
+        """Policy or objective in messages."""
+        if self.objective is None:
+            return f"policy {self.policy.name!r}"
+        return f"objective {self.objective.name!r}"
+
+    def make(self, belief: SpeedModel, options: PolicyOptions) -> Policy:
+        """Make the policy.
+
+        Raises
+        ------
+        InputError
+            If it cannot be made, or an option is set that it does not know.
+        """
+        self.require_understood(options.changed())
+        if self.objective is None:
+            policy = self.policy.make(belief, options)
+        else:
+            policy = _milp(belief, options, self.objective)
+        durations = Durations.parse(options.durations)
+        if durations.blind or self.rule.blind:
+            return EstimatingPolicy(policy, Learnt(belief))
+        if durations.sigma:
+            return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
+        return policy
+
+    def require_understood(self, given: Iterable[str]) -> None:
+        """Refuse options that would be ignored.
+
+        Parameters
+        ----------
+        given
+            Names of `morph_opt.scheduling.policies.options.OPTIONS`.
+
+        Raises
+        ------
+        InputError
+            Naming the option and who knows it.
+        """
+        known = {*self.policy.options, *self.rule.options}
+        _refuse_unknown(given, known, self.title)
+
+    def require_effect(self, options: PolicyOptions, jobs: Iterable[Job]) -> None:
+        """Refuse options without effect on jobs like these, and jobs as `require_workers` does.
+
+        Raises
+        ------
+        InputError
+            Naming the option and why.
+        """
+        jobs = tuple(jobs)
+        self.require_workers(options, jobs)
+        for name, why in self.without_effect(options, jobs):
+            raise InputError(f"has no effect: {why}", field=OPTIONS[name].flag)
+
+    def require_workers(self, options: PolicyOptions, jobs: Sequence[Job]) -> None:
+        """Refuse jobs with workers that take turns, or without, where the policy has none of them.
+
+        Raises
+        ------
+        InputError
+            Naming the job and why, or the option that cannot be combined with it.
+        """
+        family = [job.requested_plan.family is PlanFamily.EST for job in jobs]
+        workers = next((job for job, takes in zip(jobs, family, strict=True) if takes), None)
+        others = next((job for job, takes in zip(jobs, family, strict=True) if not takes), None)
+        if others is not None and self.rule.workers == "only":
+            rule = f"has no workers that take turns ({others.requested_plan})"
+            raise InputError(f"{rule}, as {self.name} needs", field=f"job {others.name}")
+        if workers is not None and self.rule.workers == "no":
+            rule = f"has workers that take turns ({workers.requested_plan})"
+            rule += f", which {self.title} does not know"
+            raise InputError(rule, field=f"job {workers.name}")
+        if workers is not None and options.rules.rules:
+            rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
+            raise InputError(rule, field="--rules")
+
+    def without_effect(
+        self, options: PolicyOptions, jobs: Sequence[Job]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield options that are set and change nothing for jobs like these, with the reason.
+
+        A replay refuses them; one round of many that are decided with the same options has a note.
+        """
+        changed = options.changed()
+        mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
+        if "waste_filter" in changed and not mixes:
+            yield "waste_filter", "no job has workers that may be on several GPU types"
+        guaranteed = any(job.guaranteed for job in jobs)
+        if self.objective is not None and "promises" in changed and not guaranteed:
+            yield "promises", "no job is guaranteed"
+        if self.objective is not None and "durations" in changed:
+            if self.objective.blind:  # promises, where there are any, go by the same guesses
+                yield "durations", f"{self.title} always guesses what jobs have left"
+            elif self.objective.needs.rest != "yes" and not guaranteed:
+                yield "durations", f"{self.title} does not ask what jobs have left"
+        tenants = {job.tenant for job in jobs}
+        for name in options.entity_weights:
+            if name not in tenants:
+                yield "entity_weights", f"no job is of tenant {name!r}"
+
+
+def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO) -> Decider:
+    """Find a policy, and under ``milp`` its objective; nothing is made yet.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or cannot be imported, or a value makes no policy or objective.
+    """
+    if isinstance(policy, str) and policy == "milp":
+        return Decider(POLICIES["milp"], resolve_objective(objective))
+    if isinstance(policy, str) and policy in POLICIES:
+        return Decider(POLICIES[policy])
+    name, maker = _own("policy", policy)
+    make, needs = partial(_made, name, maker), Needs(rest="yes")
+    own = PolicySpec(name, make, "", "", "", tuple(OPTIONS), needs, workers="yes", draws="yes")
+    return Decider(own)
+
+
+def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
+    """Refuse options that a policy of the package would ignore, without following import paths.
+
+    Raises
+    ------
+    InputError
+        See `Decider.require_understood`.
+    """
+    if policy == "milp":
+        own = OBJECTIVES[objective].options if objective in OBJECTIVES else ()
+        _refuse_unknown(given, {*MILP_OPTIONS, *own}, f"objective {objective!r}")
+    elif policy in POLICIES:
+        _refuse_unknown(given, POLICIES[policy].options, f"policy {policy!r}")
+
+
+def _refuse_unknown(given: Iterable[str], known: Collection[str], title: str) -> None:
+    for name in given:
+        if name not in known:
+            rule = f"{title} does not know it; known to {_knowing(name)}"
+            raise InputError(rule, field=OPTIONS[name].flag)
+
+
+def _knowing(option: str) -> str:
+    """Return the names of the policies and objectives that know an option."""
+    policies = [name for name, spec in POLICIES.items() if option in spec.options]
+    objectives = [
+        f"milp with {name}" for name, spec in OBJECTIVES.items() if option in spec.options
+    ]
+    return ", ".join((*policies, *objectives))
+
+
+def make_policy(policy: AnyPolicy, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Return a policy, with the objective of the options.
+
+    Raises
+    ------
+    InputError
+        If the policy, objective, solver or formulation is unknown, or an option is set that the
+        policy does not know.
+    """
+    return resolve(policy, options.objective).make(belief, options)
+
+
+def require_named(policy: str, objective: str) -> None:
+    """Refuse names that are not known, without making anything; import paths are not followed.
+
+    Raises
+    ------
+    InputError
+        Naming what is known.
+    """
+    if _is_slip(policy) or not _may_be("--policy", "morph_opt.policies", policy, POLICIES):
+        raise _unknown("policy", policy, POLICIES, "factory")
+    if policy == "milp" and not _may_be(
+        "--objective", "morph_opt.objectives", objective, OBJECTIVES
+    ):
+        raise _unknown("objective", objective, OBJECTIVES, "Class")
+
+
+def require_found(policy: str, objective: str) -> None:
+    """Refuse import paths that lead nowhere; nothing is made.
+
+    Raises
+    ------
+    InputError
+        Saying what cannot be imported.
+    """
+    if policy not in POLICIES:
+        extension("morph_opt.policies", policy)
+    if policy == "milp" and objective not in OBJECTIVES:
+        extension("morph_opt.objectives", objective)
+
+
+def _is_slip(policy: str) -> bool:
+    """Return whether a name looks like an import path but is a misspelt built-in name."""
+    families = {known.partition(":")[0] for known in POLICIES if ":" in known}
+    return policy not in POLICIES and policy.partition(":")[0] in families
+
+
+def _may_be(option: str, group: str, name: str, known: Iterable[str]) -> bool:
+    """Return whether a name is built in, announced by a package, or an import path."""
+    if name in known:
+        return True
+    require_allowed(name, option)
+    return ":" in name or extension(group, name) is not None
+
+
+def _made(name: str, maker: Any, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Make a caller's own policy."""
+    made = made_by(maker, name, "--policy", "policy(belief, options)", belief, options)
+    if not isinstance(made, Policy):
+        rule = f"{name!r} makes no policy: {kind_of(made)} is no morph_opt.Policy"
+        raise InputError(rule, field="--policy")
+    if not hasattr(made, "name"):
+        kind = kind_of(made)
+        rule = f'{name!r} makes no policy yet: give class {kind} the line name = "{kind.lower()}"'
+        raise InputError(rule, field="--policy")
+    return made
+
+
+def _unknown(what: str, name: str, known: Iterable[str], attribute: str) -> InputError:
+    own = f"or package.module:{attribute} of your own"
+    elsewhere = {"policy": OBJECTIVES, "objective": POLICIES}[what]
+    if name in elsewhere:
+        other = "an objective of the policy milp" if what == "policy" else "a policy"
+        option = typed("--objective" if what == "policy" else "--policy")
+        rule = f"{name!r} is {other}: give it as {option}"
+        return InputError(rule, field=f"--{what}")
+    return InputError(unknown(what, name, sorted(known), own), field=f"--{what}")

@@ -1,0 +1,276 @@
+"""Estimates of unknown job sizes: a regression on requests from censored data.
+
+Page: ``docs/formulations/unknown-durations.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats
+from morph_opt.core.domain._validate import require_finite, require_int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeParams:
+    """Prior of job sizes and effort of the fit (docs/formulations/unknown-durations.md)."""
+
+    mean: float = float(np.log(1e4))
+    """Prior mean of the mean log size in GPU-seconds: ten thousand."""
+    mean_sd: float = 3.0
+    """Its standard deviation: a factor of 20 either way."""
+    slope: float = 1.0
+    """Prior mean of the slope of log size on log GPUs: 1 if run times do not depend on GPUs."""
+    slope_sd: float = 0.5
+    """Its standard deviation."""
+    spread: float = float(np.pi / np.sqrt(6.0))
+    """Prior median of the standard deviation of log size: that of an exponential."""
+    log_spread_sd: float = 0.5
+    """Standard deviation of its logarithm."""
+    steps: int = 60
+    """Largest number of steps of the fit, which ends earlier when nothing moves."""
+    quantiles: int = 200
+    """Number of equally likely parts of the distribution at whose ends a run interval may end."""
+
+    def __post_init__(self) -> None:
+        require_finite("SizeParams.mean", self.mean)
+        require_finite("SizeParams.slope", self.slope)
+        for name in ("mean_sd", "slope_sd", "spread", "log_spread_sd"):
+            require_finite(f"SizeParams.{name}", getattr(self, name), above=0.0)
+        require_int("SizeParams.steps", self.steps, at_least=1)
+        require_int("SizeParams.quantiles", self.quantiles, at_least=2)
+
+
+SIZES = SizeParams()
+
+_TINY = 1e-300
+
+
+class Shape(ABC):
+    """Distribution of the standardised log size z, of mean 0 and variance 1."""
+
+    name: str
+
+    @abstractmethod
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the log density at z with its first and second derivative, each of shape (n,)."""
+
+    @abstractmethod
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the log probability to exceed z with its two derivatives, shape (n,)."""
+
+    @abstractmethod
+    def above(self, chance: Floats) -> Floats:
+        """Return the z that is exceeded with a probability in (0, 1), of any shape."""
+
+
+class Weibull(Shape):
+    """Distribution of the smallest extreme value: sizes are Weibull."""
+
+    name = "weibull"
+
+    _SCALE = SIZES.spread  # deviation of the smallest extreme value; its mean is minus Euler's
+    _MEAN = -float(np.euler_gamma)
+
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        w = self._SCALE * z + self._MEAN
+        grown = np.exp(np.minimum(w, 700.0))
+        scale = self._SCALE
+        return w - grown + np.log(scale), scale * (1.0 - grown), -(scale**2) * grown
+
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        grown = np.exp(np.minimum(self._SCALE * z + self._MEAN, 700.0))
+        return -grown, -self._SCALE * grown, -(self._SCALE**2) * grown
+
+    def above(self, chance: Floats) -> Floats:
+        """See `Shape`."""
+        found: Floats = (np.log(-np.log(chance)) - self._MEAN) / self._SCALE
+        return found
+
+
+class LogNormal(Shape):
+    """Normal distribution: sizes are lognormal."""
+
+    name = "lognormal"
+
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        return -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi), -z, -np.ones_like(z)
+
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        from scipy.special import log_ndtr
+
+        log = log_ndtr(-z)
+        hazard = np.exp(-0.5 * z**2 - log) / np.sqrt(2.0 * np.pi)
+        return log, -hazard, -hazard * (hazard - z)
+
+    def above(self, chance: Floats) -> Floats:
+        """See `Shape`."""
+        from scipy.special import ndtri
+
+        return -np.asarray(ndtri(chance), dtype=np.float64)
+
+
+SHAPES = (Weibull(), LogNormal())
+"""Possible distributions of sizes; the first is taken if both are equally likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Observed and censored sizes of jobs.
+
+    Parameters
+    ----------
+    work
+        GPU-seconds of each job: its size if it has completed, else what it has done, of which it
+        is known that its size is larger; 0 says nothing. Shape (n,).
+    log_gpus
+        Logarithm of the GPUs that each asked for, shape (n,).
+    complete
+        Whether each has completed, shape (n,).
+    """
+
+    work: Floats
+    log_gpus: Floats
+    complete: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class SizeModel:
+    """Sizes given requests: ``log S = mean + slope (log g - centre) + spread z``.
+
+    Parameters
+    ----------
+    mean, slope, spread
+        The three numbers; spread is a standard deviation, above 0.
+    centre
+        Mean of the logarithms of requested GPUs.
+    shape
+        Law of z.
+    """
+
+    mean: float = SIZES.mean
+    slope: float = SIZES.slope
+    spread: float = SIZES.spread
+    centre: float = 0.0
+    shape: Shape = field(default=SHAPES[0], compare=False)
+
+    @classmethod
+    def fitted(cls, seen: Seen) -> SizeModel:
+        """Return the model of largest posterior density, of the likelier shape.
+
+        A censored accelerated-failure-time regression with normal priors on mean, slope and
+        log spread, maximised by damped Newton steps (Kalbfleisch and Prentice 2002, chapter 3).
+        """
+        centre = float(seen.log_gpus.mean()) if seen.log_gpus.size else 0.0
+        says = seen.work > 0.0
+        x, y = seen.log_gpus[says] - centre, np.log(seen.work[says])
+        done = seen.complete[says]
+        found = [_maximised(shape, x[done], y[done], x[~done], y[~done]) for shape in SHAPES]
+        best = 0 if found[0][0] >= found[1][0] else 1
+        mean, slope, log_spread = found[best][1]
+        return cls(float(mean), float(slope), float(np.exp(log_spread)), centre, SHAPES[best])
+
+    def remaining(self, log_gpus: Floats, attained: Floats, start: Floats) -> Floats:
+        """Return the work left of jobs larger than this: the reciprocal Gittins index, shape (J,).
+
+        The least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work to be
+        spent per completion if every run interval has to begin with a start of s, but for the
+        start of the first, which the scheduling rule adds itself.
+
+        Parameters
+        ----------
+        log_gpus
+            Logarithms of requested GPUs, shape (J,).
+        attained
+            Work done, GPU-seconds, shape (J,).
+        start
+            What a start costs, GPU-seconds; 0 for a job that runs, shape (J,).
+        """
+        mean = self.mean + self.slope * (log_gpus - self.centre)
+        z = (np.log(np.maximum(attained, _TINY)) - mean) / self.spread
+        ended = np.arange(1, SIZES.quantiles) / SIZES.quantiles
+        larger = np.exp(self.shape.survival(z)[0])[:, None] * (1.0 - ended)
+        z_ends = self.shape.above(np.clip(larger, _TINY, 1.0 - 1e-16))
+        ends = np.exp(np.minimum(mean[:, None] + self.spread * z_ends, 700.0))
+        left = np.maximum(ends - attained[:, None], 0.0)
+        # The chance not to have completed falls evenly from one quantile to the next.
+        spent = np.cumsum(
+            np.diff(left, prepend=0.0) * (1.0 - ended + 0.5 / SIZES.quantiles), axis=1
+        )
+        least = ((start[:, None] + spent) / ended).min(axis=1) - start
+        # Beyond whatever is likely at all, as much as was done.
+        remaining: Floats = np.where(larger[:, -1] < _TINY, attained, least)
+        return remaining
+
+
+def _maximised(
+    shape: Shape, x: Floats, y: Floats, x_least: Floats, y_least: Floats
+) -> tuple[float, Floats]:
+    """Return the largest log posterior with its mean, slope and log spread.
+
+    Parameters
+    ----------
+    x, y
+        Centred log GPUs and log sizes of complete jobs, shape (n,).
+    x_least, y_least
+        The same of jobs that are larger, shape (m,).
+    """
+    prior = np.array([SIZES.mean, SIZES.slope, np.log(SIZES.spread)])
+    precision = np.array([SIZES.mean_sd, SIZES.slope_sd, SIZES.log_spread_sd]) ** -2.0
+    groups = ((x, y, shape.density, 1.0), (x_least, y_least, shape.survival, 0.0))
+
+    def at(point: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log posterior with gradient, shape (3,), and Hessian, shape (3, 3)."""
+        away = point - prior
+        value = float(-0.5 * precision @ away**2)
+        slope, curve = -precision * away, -np.diag(precision)
+        spread = np.exp(point[2])
+        for log_gpus, log_size, law, densities in groups:
+            if not log_gpus.size:
+                continue
+            z = (log_size - point[0] - point[1] * log_gpus) / spread
+            log, first, second = law(z)
+            value += float(log.sum()) - densities * log_gpus.size * point[2]
+            # z falls by 1 / spread with the mean, x / spread with the slope, z with log spread.
+            by = -np.stack([np.ones_like(z) / spread, log_gpus / spread, z])
+            slope = slope + by @ first
+            curve = curve + (by * second) @ by.T
+            twice = -(by * first).sum(axis=1)  # of second derivatives of z, all with log spread
+            curve[2, :] += twice
+            curve[:2, 2] += twice[:2]
+            slope[2] -= densities * log_gpus.size
+        return value, slope, curve
+
+    point = prior.copy()
+    value, slope, curve = at(point)
+    damping = 1e-3
+    for _ in range(SIZES.steps):
+        # Away from the maximum the Hessian need not be negative definite: damped until it is.
+        step = _ascent(curve, slope, damping)
+        tried = at(point + step)
+        if tried[0] >= value:
+            moved = float(np.abs(step).max())
+            point, (value, slope, curve) = point + step, tried
+            damping = max(0.1 * damping, 1e-12)
+            if moved < 1e-9:
+                break
+        else:
+            damping *= 10.0
+            if damping > 1e12:
+                break
+    return value, point
+
+
+def _ascent(curve: Floats, slope: Floats, damping: float) -> Floats:
+    """Return a damped Newton step uphill, at most 2 in each coordinate."""
+    values, vectors = np.linalg.eigh(curve)
+    along = vectors.T @ slope / np.maximum(np.abs(values) * (1.0 + damping), _TINY)
+    step: Floats = vectors @ along
+    return step * min(1.0, 2.0 / max(float(np.abs(step).max()), _TINY)) / (1.0 + damping)

@@ -1,0 +1,1 @@
+"""Replays: events, the engine, metrics and run folders."""

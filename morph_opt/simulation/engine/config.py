@@ -1,0 +1,119 @@
+"""Settings of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain.options import documented, option, require_all
+from morph_opt.core.domain.round_state import first_boundary
+from morph_opt.core.domain.starting import StartPrices
+
+_STARTS = Range(0.0, 1e7)
+"""Range of a start-up in seconds. Below these ranges a replay would count instants for ever; above
+them instants lose their fractions."""
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class ReplayConfig:
+    """Rules of a replay, next to trace, cluster, policy and true speeds.
+
+    Boundaries of rounds are the multiples of ``interval_s``. Starts are priced by
+    `morph_opt.core.domain.starting`: a node's failure takes what it kept, and a start-up that is
+    cut short leaves nothing. None stands for the price of the next more expensive start.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or a start costs more than one that does more.
+    """
+
+    interval_s: float = option(
+        60.0,
+        "seconds of a round",
+        flag="--interval",
+        metavar="S",
+        range=Range(0.1, 1e7),
+        common=True,
+    )
+    restart_s: float = option(
+        260.0,
+        "start-up of every start and change, seconds; repeat for single models",
+        metavar="S|MODEL=S",
+        range=_STARTS,
+        by_name="restart_s_by_model",
+        common=True,
+    )
+    first_start_s: float | None = option(
+        None, "start-up of first starts (--restart-s; 0 for a log)", metavar="S", range=_STARTS
+    )
+    restart_s_by_model: Mapping[str, float] = option(
+        {}, "start-up of single models in place of restart_s", range=_STARTS, hidden=True
+    )
+    lost_work_s: float = option(
+        0.0,
+        "seconds of progress that a preemption loses, at most those since the last start",
+        flag="--lost-work",
+        metavar="S",
+        range=Range(0.0, 1e9),
+    )
+    checkpoint_s: float = option(
+        1800.0,
+        "seconds of progress between two checkpoints, which a failure costs; 0: nothing is lost",
+        metavar="S",
+        range=Range(0.0, 1e9),
+    )
+    until_s: float | None = option(
+        None,
+        "stop at this simulated instant (when every job is complete)",
+        metavar="S",
+        range=Range(0.0, 1e12, above=True),
+        common=True,
+    )
+    stall_rounds: int = option(
+        1000,
+        "rounds without anything running, arriving or changing after which a replay ends",
+        range=Range(1, 10**9, whole=True),
+        hidden=True,
+    )
+    resume_s: float | None = option(
+        None,
+        "start-up on the nodes and in the plan held last (--migrate-s)",
+        metavar="S",
+        range=_STARTS,
+    )
+    migrate_s: float | None = option(
+        None, "start-up in the plan held last elsewhere (--restart-s)", metavar="S", range=_STARTS
+    )
+
+    def __post_init__(self) -> None:
+        require_all(self)
+        least_s = min((self.restart_s, *self.restart_s_by_model.values()))
+        for name, dearer_s, what in (
+            ("first_start_s", least_s, "restart"),
+            ("migrate_s", least_s, "restart"),
+            ("resume_s", least_s, "restart"),
+            ("resume_s", self.migrate_s, "migration"),
+        ):
+            seconds = getattr(self, name)
+            if seconds is not None and dearer_s is not None and seconds > dearer_s:
+                rule = f"must be at most that of a {what}, {dearer_s:g} s, got {seconds:g}"
+                raise InputError(rule, field=name)
+
+    def restart_of(self, model: str) -> float:
+        """Return start-up seconds of a model."""
+        return float(self.restart_s_by_model.get(model, self.restart_s))
+
+    def first_start_of(self, model: str) -> float:
+        """Return start-up seconds of a model that never ran."""
+        return self.restart_of(model) if self.first_start_s is None else float(self.first_start_s)
+
+    def prices_of(self, restart_s: float) -> StartPrices:
+        """Return the prices of starts of a job with this price of a restart."""
+        return StartPrices.of(restart_s, self.migrate_s, self.resume_s)
+
+    def boundary_at_or_after(self, time_s: float) -> int:
+        """Return the number of the first boundary at or after an instant."""
+        return first_boundary(time_s, self.interval_s)

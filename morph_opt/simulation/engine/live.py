@@ -1,0 +1,246 @@
+"""The engine's own record of a job.
+
+A running job is a *segment*: an assignment from ``start_s`` on, start-up until ``progress_s``,
+then progress from ``done_iterations`` at ``iteration_s`` per iteration. All quantities at a later
+instant are computed from the segment's beginning, never by adding up rounds, so that nothing
+drifts and a stay leaves no trace. Where a partner comes or goes, the segment goes on at another
+speed: it then has *stretches*, and quantities are computed from the beginning of the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from morph_opt.core.domain import Assignment, Job, JobState
+from morph_opt.core.domain.starting import StartPrices
+from morph_opt.core.domain.units import HOUR_S
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A submitted job that is not complete.
+
+    Parameters
+    ----------
+    job, order, prices
+        As submitted; position in the trace; cost of a (re)start.
+    first_start_up_s
+        Cost of its first start; None for that of any.
+    done_iterations
+        Progress as of the last stop (queued jobs).
+    running
+        Current assignment, None when queued; the fields of the segment are meaningless then.
+    last_held
+        What a queued job held before it was stopped, None where nothing of that is left.
+    stretches
+        Instant, iterations and seconds per iteration of each stretch of the open segment; empty
+        while its speed has not changed.
+    shared_s, shared_since_s
+        Seconds of the open segment next to a partner that have ended, and since when one is there.
+    closed_gpu_s, closed_run_s
+        GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
+    serial
+        Counts segments and stretches; tells stale completion instants from valid ones.
+    """
+
+    job: Job
+    order: int
+    prices: StartPrices
+    done_iterations: float = 0.0
+    first_start_up_s: float | None = None
+    running: Assignment | None = None
+    last_held: Assignment | None = None
+    gpus: int = 0
+    start_s: float = 0.0
+    progress_s: float = 0.0
+    iteration_s: float = 1.0
+    finish_s: float = math.inf
+    stretches: tuple[tuple[float, float, float], ...] = ()
+    shared_s: float = 0.0
+    shared_since_s: float | None = None
+    closed_gpu_s: float = 0.0
+    closed_run_s: float = 0.0
+    starts: int = 0
+    serial: int = 0
+    first_start_s: float | None = None
+    last_start_s: float | None = None
+    last_stop_s: float | None = None
+    recent_starts_s: tuple[float, ...] = ()
+
+    @property
+    def restart_s(self) -> float:
+        """Start-up seconds of its next start if it keeps nothing."""
+        if self.starts or self.first_start_up_s is None:
+            return self.prices.restart_s
+        return self.first_start_up_s
+
+    def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> float:
+        """Open a segment at a boundary, and return its start-up seconds."""
+        start_up_s = self.restart_s
+        if self.starts:
+            kept = self.last_held
+            start_up_s = self.prices.of_start(kept, assignment.plan, assignment.placement)
+        self.running, self.last_held = assignment, None
+        self.gpus = assignment.placement.gpus
+        self.start_s = now_s
+        self.progress_s = now_s + start_up_s
+        self.iteration_s = iteration_s
+        left = self.job.iterations - self.done_iterations
+        self.finish_s = self.progress_s + left * iteration_s
+        self.stretches, self.shared_s = (), 0.0
+        self.shared_since_s = None if assignment.partner is None else now_s
+        self.starts += 1
+        self.serial += 1
+        self.last_start_s = now_s
+        if self.first_start_s is None:
+            self.first_start_s = now_s
+        else:
+            hour = [start for start in self.recent_starts_s if start > now_s - HOUR_S]
+            self.recent_starts_s = (*hour, now_s)
+        return start_up_s
+
+    @classmethod
+    def of_state(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
+        """Return the job of a state at ``now_s``; its `snapshot` then is the same again.
+
+        What a stop may cost is counted from the job's last start: up to now its segment has made
+        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that
+        holds GPUs or held some has started once at least, whatever the snapshot says.
+        """
+        live = cls(known.job, order, known.prices, known.iterations_done)
+        live.last_held = known.last_held
+        once = known.running is not None or known.last_held is not None
+        live.starts, live.recent_starts_s = max(known.starts, int(once)), known.recent_starts_s
+        live.first_start_s, live.last_start_s = known.first_start_s, known.last_start_s
+        live.last_stop_s = known.last_stop_s
+        live.closed_gpu_s, live.closed_run_s = known.attained_gpu_s, known.executed_s
+        if known.running is None:
+            return live
+        live.running, live.gpus = known.running, known.running.placement.gpus
+        live.start_s = now_s if known.last_start_s is None else min(known.last_start_s, now_s)
+        live.progress_s = now_s + known.restart_left_s
+        if known.restart_left_s == 0.0:
+            live.progress_s = min(live.start_s + known.restart_s, now_s)
+        live.iteration_s = iteration_s
+        progressed_s = now_s - live.progress_s
+        if progressed_s > 0.0:
+            done = min(known.iterations_done, progressed_s / iteration_s)
+            live.done_iterations -= done
+            pace_s = progressed_s / done if done > 0.0 else math.inf
+            before = (live.progress_s, live.done_iterations, pace_s)
+            live.stretches = (before, (now_s, known.iterations_done, iteration_s))
+        left = known.job.iterations - known.iterations_done
+        live.finish_s = max(now_s, live.progress_s) + left * iteration_s
+        live.closed_gpu_s -= live.gpus * (now_s - live.start_s)
+        live.closed_run_s -= now_s - live.start_s
+        live.shared_since_s = None if known.running.partner is None else now_s
+        live.serial = 1
+        return live
+
+    @property
+    def partner(self) -> str | None:
+        """Job on the same GPUs; None if it is alone."""
+        return None if self.running is None else self.running.partner
+
+    def skip_ahead(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
+        """Change partner and speed on the same GPUs, without a restart."""
+        reached = self.iterations_at(now_s)
+        if self.shared_since_s is not None:
+            self.shared_s += now_s - self.shared_since_s
+        self.shared_since_s = None if assignment.partner is None else now_s
+        if now_s > self.progress_s:
+            before = self.stretches or ((self.progress_s, self.done_iterations, self.iteration_s),)
+            self.stretches = (*before, (now_s, reached, iteration_s))
+        left = self.job.iterations - reached
+        self.finish_s = max(now_s, self.progress_s) + left * iteration_s
+        self.iteration_s = iteration_s
+        self.running = assignment
+        self.serial += 1
+
+    def end(self, now_s: float, kept_s: float) -> float:
+        """Close the segment, keep ``kept_s`` seconds of progress, and return iterations lost."""
+        reached = self.iterations_at(now_s)
+        kept = self._iterations_after(max(0.0, kept_s))
+        kept = min(kept, reached)
+        self.closed_gpu_s += self.gpus * (now_s - self.start_s - 0.5 * self._shared_until(now_s))
+        self.closed_run_s += now_s - self.start_s
+        self.done_iterations = kept
+        # A start-up that is cut short leaves nothing, and no partner waits for the job.
+        held = self.running if now_s >= self.progress_s else None
+        self.last_held = None if held is None else replace(held, partner=None)
+        self.running = None
+        self.finish_s = math.inf
+        self.serial += 1
+        self.last_stop_s = now_s
+        return reached - kept
+
+    def progressed_s(self, now_s: float) -> float:
+        """Return seconds of progress in the open segment."""
+        return max(0.0, now_s - self.progress_s)
+
+    def iterations_at(self, now_s: float) -> float:
+        """Return iterations done at an instant of the open segment, or at the last stop."""
+        if self.running is None:
+            return self.done_iterations
+        return min(self._iterations_after(self.progressed_s(now_s)), float(self.job.iterations))
+
+    def _iterations_after(self, progressed_s: float) -> float:
+        """Return iterations done after these seconds of progress in the open segment."""
+        if not self.stretches:
+            return self.done_iterations + progressed_s / self.iteration_s
+        now_s = self.progress_s + progressed_s
+        begun = [stretch for stretch in self.stretches if stretch[0] <= now_s]
+        from_s, iterations, iteration_s = (begun or self.stretches)[-1 if begun else 0]
+        return iterations + max(0.0, now_s - from_s) / iteration_s
+
+    def _shared_until(self, now_s: float) -> float:
+        """Return seconds of the open segment next to a partner."""
+        since_s = self.shared_since_s
+        return self.shared_s + (0.0 if since_s is None else now_s - since_s)
+
+    def snapshot(self, now_s: float) -> JobState:
+        """Return what a policy may know of the job at a boundary."""
+        open_s = now_s - self.start_s if self.running is not None else 0.0
+        shared_s = self._shared_until(now_s) if self.running is not None else 0.0
+        executed_s = self.closed_run_s + open_s
+        again = self.starts > 0 and not self.prices.plain
+        return JobState(
+            job=self.job,
+            iterations_done=self.iterations_at(now_s),
+            running=self.running,
+            restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
+            restart_s=self.restart_s,
+            attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
+            executed_s=executed_s,
+            queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
+            starts=self.starts,
+            first_start_s=self.first_start_s,
+            last_start_s=self.last_start_s,
+            last_stop_s=self.last_stop_s,
+            recent_starts_s=self.recent_starts_s,
+            resume_s=self.prices.resume_s if again else None,
+            migrate_s=self.prices.migrate_s if again else None,
+            last_held=self.last_held,
+        )
+
+
+def changes(
+    assignments: Iterable[Assignment],
+    held: Mapping[str, Assignment],
+    order: Callable[[Assignment], int],
+) -> tuple[list[Assignment], list[Assignment]]:
+    """Return assignments that start, and those whose partner changes, each in this order."""
+    fresh: list[Assignment] = []
+    regrouped: list[Assignment] = []
+    for assignment in assignments:
+        before = held.get(assignment.job)
+        if before is assignment:
+            continue
+        starts = before is None or before != assignment
+        if starts:
+            fresh.append(assignment)
+        if assignment.partner != (None if starts or before is None else before.partner):
+            regrouped.append(assignment)
+    return sorted(fresh, key=order), sorted(regrouped, key=order)

@@ -1,0 +1,300 @@
+"""The event log of a replay: typed events, one JSON object per line.
+
+The log is the whole truth about a run: metrics are functions of it, and an interrupted run is
+finished from it. It holds simulated time only, never wall time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from morph_opt.core.documents import parse_json, structure
+from morph_opt.core.domain import Assignment, ExecutionPlan, InputError, Placement
+
+LOG_VERSION = 1
+
+
+class StartKind(StrEnum):
+    """Why a job was given GPUs."""
+
+    FIRST = "first"
+    """First start after submission."""
+    RESUME = "resume"
+    """Start of a job that was preempted."""
+    CHANGE = "change"
+    """A running job got another shape, plan, node or GPU."""
+    HELD = "held"
+    """It held them as the replay began, of a replay that takes up a state; no start of its own."""
+
+
+class StopCause(StrEnum):
+    """Why a running job lost its GPUs before it was complete."""
+
+    POLICY = "policy"
+    NODE_FAILURE = "node-failure"
+
+
+class NodeStatus(StrEnum):
+    """What may happen on a node."""
+
+    UP = "up"
+    DRAINED = "drained"
+    """No new job; a job that runs there may stay."""
+    FAILED = "failed"
+    """Its jobs stop at once."""
+
+
+class SloChange(StrEnum):
+    """What a policy decided about a deadline."""
+
+    DROPPED = "dropped"
+    """Given up for now: it cannot be kept together with the others', or it has passed."""
+    RESTORED = "restored"
+    """Held to again."""
+
+
+class EndReason(StrEnum):
+    """Why the replay ended."""
+
+    COMPLETE = "complete"
+    HORIZON = "horizon"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """First line: what is replayed. ``config`` is a digest of everything that decides the run."""
+
+    time_s: float
+    trace: str
+    trace_sha256: str
+    policy: str
+    jobs: int
+    nodes: int
+    gpus: int
+    interval_s: float
+    config: str
+    version: int = LOG_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job arrived."""
+
+    time_s: float
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitialJob:
+    """A job that was there as the replay began, of a replay that takes up a state.
+
+    ``executed_s``, ``starts`` and ``first_start_s`` are of the time before; see
+    `morph_opt.core.domain.JobState`. Follows the job's ``Submitted``, which has its own instant;
+    what it holds follows as ``Started`` of the kind ``held``.
+    """
+
+    time_s: float
+    job: str
+    iterations_done: float
+    executed_s: float
+    starts: int
+    first_start_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A job was given GPUs: ``restart_s`` of start-up, then progress at ``iteration_s``.
+
+    ``iterations_done`` is the progress that it starts from.
+    """
+
+    time_s: float
+    job: str
+    kind: StartKind
+    plan: ExecutionPlan
+    placement: Placement
+    iteration_s: float
+    restart_s: float
+    iterations_done: float
+
+    @property
+    def assignment(self) -> Assignment:
+        """What the job was given."""
+        return Assignment(self.job, self.plan, self.placement)
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """A running job lost its GPUs; ``iterations_lost`` of its progress are gone."""
+
+    time_s: float
+    job: str
+    cause: StopCause
+    iterations_done: float
+    iterations_lost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """From now on a running job shares its GPUs with another one, or (None) has them alone.
+
+    It goes on at ``iteration_s`` from ``iterations_done``, without a restart. Follows every start
+    in a pair, and every arrival, exchange and departure of a partner; both jobs are named.
+    """
+
+    time_s: float
+    job: str
+    partner: str | None
+    iteration_s: float
+    iterations_done: float
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A job did its last iteration at this instant."""
+
+    time_s: float
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A job was ended at a boundary before it was complete: others of its search are better."""
+
+    time_s: float
+    job: str
+    iterations_done: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A node failed, was drained or came back."""
+
+    time_s: float
+    node: str
+    status: NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SloChanged:
+    """The policy gave up a job's SLO in this round, or holds to it again."""
+
+    time_s: float
+    job: str
+    change: SloChange
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDecided:
+    """Last event of a boundary: the round's decision is applied.
+
+    Parameters
+    ----------
+    active, running, gpus
+        Jobs submitted and not complete; those that hold GPUs now; GPUs held.
+    status, gap
+        Of the policy's report; gap None where nothing was proven.
+    guarantees_short, guarantee_shortfall, guarantees_possible
+        See `morph_opt.scheduling.policies.base.RoundReport`.
+    """
+
+    time_s: float
+    index: int
+    active: int
+    running: int
+    gpus: int
+    status: str
+    gap: float | None
+    guarantees_short: int
+    guarantee_shortfall: float
+    guarantees_possible: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Last line: instant of the last completion, or of the stop."""
+
+    time_s: float
+    reason: EndReason
+
+
+Event = (
+    Begun
+    | Submitted
+    | InitialJob
+    | Started
+    | Preempted
+    | Shared
+    | Completed
+    | Cancelled
+    | NodeChanged
+    | SloChanged
+    | RoundDecided
+    | Ended
+)
+
+_LABELS: dict[type[Event], str] = {
+    Begun: "begin",
+    Submitted: "submit",
+    InitialJob: "take-up",
+    Started: "start",
+    Preempted: "preempt",
+    Shared: "share",
+    Completed: "complete",
+    Cancelled: "cancel",
+    NodeChanged: "node",
+    SloChanged: "slo",
+    RoundDecided: "round",
+    Ended: "end",
+}
+_FIELDS = {kind: tuple(kind.__dataclass_fields__) for kind in _LABELS}
+_KINDS = {label: kind for kind, label in _LABELS.items()}
+
+
+def label_of(event: Event) -> str:
+    """The word for its kind in the log."""
+    return _LABELS[type(event)]
+
+
+def event_to_line(event: Event) -> str:
+    """One line of JSON without the line break; the same event always gives the same bytes."""
+    record: dict[str, object] = {"event": label_of(event)}
+    for name in _FIELDS[type(event)]:
+        value = getattr(event, name)
+        if isinstance(value, ExecutionPlan):
+            value = value.label
+        elif isinstance(value, Placement):
+            value = value.parts
+        record[name] = value
+    return json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def _placement(parts: list[Any]) -> Placement:
+    return Placement(tuple((int(node), tuple(int(g) for g in gpus)) for node, gpus in parts))
+
+
+def event_from_line(text: str) -> Event:
+    """Read back what `event_to_line` wrote.
+
+    Raises
+    ------
+    InputError
+        If the line is no event of this log version.
+    """
+    try:
+        record = parse_json(text, None)
+        kind = _KINDS[record.pop("event")]
+        if set(record) != set(_FIELDS[kind]):
+            raise KeyError(sorted(set(record) ^ set(_FIELDS[kind])))
+        if "placement" in record:
+            record["placement"] = _placement(record["placement"])
+        event: Event = structure(kind, record)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InputError(f"is not an event of log version {LOG_VERSION} ({error})") from error
+    if isinstance(event, Begun) and event.version != LOG_VERSION:
+        raise InputError(f"log version {event.version} is unknown, known is {LOG_VERSION}")
+    return event

@@ -1,0 +1,425 @@
+"""Records of jobs and nodes, read from the event log.
+
+This is the only reader of the log's order; every metric is a function of what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from morph_opt.core.domain import InputError, Job, Placement, Trace
+from morph_opt.simulation.events.log import (
+    Begun,
+    Cancelled,
+    Completed,
+    Ended,
+    EndReason,
+    Event,
+    InitialJob,
+    Preempted,
+    RoundDecided,
+    Shared,
+    SloChange,
+    SloChanged,
+    Started,
+    StartKind,
+    StopCause,
+    Submitted,
+)
+
+
+@dataclass(slots=True)
+class RoundSums:
+    """Sums over the decided rounds, so that a long replay keeps no round.
+
+    Parameters
+    ----------
+    count, fallbacks
+        Decided rounds; those in which no solver answered.
+    gap_max
+        Largest gap that was stated; None if none was.
+    """
+
+    count: int = 0
+    fallbacks: int = 0
+    gap_max: float | None = None
+
+    def add(self, decided: RoundDecided) -> None:
+        """Take in the next round."""
+        self.count += 1
+        self.fallbacks += decided.status == "fallback"
+        if decided.gap is not None:
+            self.gap_max = decided.gap if self.gap_max is None else max(self.gap_max, decided.gap)
+
+
+Scalar = str | int | float | bool | None
+"""Figure of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Interval in which a job holds the same GPUs with the same plan.
+
+    Parameters
+    ----------
+    placement, plan
+        What it held.
+    start_s, end_s
+        ``end_s`` is the completion, the stop, or the end of the replay.
+    restart_s, iteration_s
+        Start-up at the beginning, then seconds per iteration.
+    iterations_from
+        Progress at its beginning.
+    sharing
+        Where partners came and went: instant, whether one is there from then on, and seconds per
+        iteration; empty for a segment that was alone.
+    kind, ended_by
+        Why it began, and what ended it: ``complete``, ``cancel``, ``change`` (other GPUs or another
+        plan), ``policy``, ``node-failure``, or ``end`` of the replay.
+    iterations_lost
+        Progress that the stop took away.
+    partners
+        The partner from each instant of ``sharing`` on, None where it has gone.
+    """
+
+    placement: Placement
+    plan: str
+    start_s: float
+    end_s: float
+    restart_s: float
+    iteration_s: float
+    iterations_from: float
+    sharing: tuple[tuple[float, bool, float], ...] = ()
+    kind: StartKind = StartKind.FIRST
+    ended_by: str = "end"
+    iterations_lost: float = 0.0
+    partners: tuple[str | None, ...] = ()
+
+    @property
+    def held_s(self) -> float:
+        """Seconds that the GPUs were held."""
+        return self.end_s - self.start_s
+
+    @property
+    def startup_s(self) -> float:
+        """Seconds of start-up, without progress."""
+        return min(self.restart_s, self.held_s)
+
+    @property
+    def iterations(self) -> float:
+        """Iterations done in the segment, including those lost later."""
+        if not self.sharing:
+            return (self.held_s - self.startup_s) / self.iteration_s
+        begin_s = self.start_s + self.startup_s
+        return sum(
+            max(0.0, until_s - max(from_s, begin_s)) / seconds
+            for from_s, until_s, _, seconds in self.stretches()
+        )
+
+    def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
+        """Return intervals with the jobs on the same GPUs."""
+        for (from_s, until_s, _, _), partner in zip(
+            self.stretches(), (None, *self.partners), strict=True
+        ):
+            if until_s > from_s:
+                yield from_s, until_s, partner
+
+    def stretches(self) -> Iterator[tuple[float, float, bool, float]]:
+        """Return intervals: from, until, whether shared, seconds per iteration."""
+        marks = ((self.start_s, False, self.iteration_s), *self.sharing)
+        ends = (*(mark[0] for mark in marks[1:]), self.end_s)
+        for (from_s, shared, seconds), until_s in zip(marks, ends, strict=True):
+            yield from_s, until_s, shared, seconds
+
+    def shared_s_between(self, begin_s: float, close_s: float) -> float:
+        """Return the seconds of a window in which a partner held the same GPUs."""
+        return sum(
+            max(0.0, min(until_s, close_s) - max(from_s, begin_s))
+            for from_s, until_s, shared, _ in self.stretches()
+            if shared
+        )
+
+    def gpu_s_between(self, begin_s: float, close_s: float) -> float:
+        """Return GPU-seconds held in a window; those of a pair count half."""
+        held_s = max(0.0, min(self.end_s, close_s) - max(self.start_s, begin_s))
+        if not self.sharing:
+            return self.gpus * held_s
+        return self.gpus * (held_s - 0.5 * self.shared_s_between(begin_s, close_s))
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds held; those of a pair count half."""
+        return self.gpu_s_between(self.start_s, self.end_s)
+
+    @property
+    def shared_gpu_s(self) -> float:
+        """GPU-seconds held in a pair, counted half."""
+        return 0.5 * self.gpus * self.shared_s_between(self.start_s, self.end_s)
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs held."""
+        return self.placement.gpus
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """Events and sums of one job.
+
+    Parameters
+    ----------
+    job
+        As submitted.
+    submitted
+        Whether the replay got as far as its arrival.
+    segments
+        In order of time.
+    finish_s, cancelled_s
+        Instants of completion, and of the end of its search for it; None if it did not come to it.
+    preemptions, node_failures, changes
+        Times that the policy stopped it, that a node failure stopped it, that it got other GPUs
+        or another plan without a stop.
+    slo_drops
+        Times that the policy gave up its SLO.
+    before
+        What it was as the replay began, of a replay that takes up a state.
+    held_at_first
+        Whether its first segment goes on from before the replay.
+    """
+
+    job: Job
+    submitted: bool = False
+    segments: list[Segment] = field(default_factory=list)
+    finish_s: float | None = None
+    cancelled_s: float | None = None
+    preemptions: int = 0
+    node_failures: int = 0
+    changes: int = 0
+    slo_drops: int = 0
+    before: InitialJob | None = None
+    held_at_first: bool = False
+
+    @property
+    def starting_s(self) -> float | None:
+        """First instant at which the job holds GPUs."""
+        if self.before is not None and self.before.first_start_s is not None:
+            return self.before.first_start_s
+        return self.segments[0].start_s if self.segments else None
+
+    @property
+    def turnaround_s(self) -> float | None:
+        """Job completion time (JCT): from submission to completion."""
+        return None if self.finish_s is None else self.finish_s - self.job.submission_s
+
+    def end_s(self, horizon_s: float) -> float:
+        """Return the end of its life: completed, cancelled, or the end of the replay."""
+        if self.finish_s is not None:
+            return self.finish_s
+        return horizon_s if self.cancelled_s is None else self.cancelled_s
+
+    @property
+    def held_s(self) -> float:
+        """Seconds with GPUs, including those before the replay."""
+        earlier_s = 0.0 if self.before is None else self.before.executed_s
+        return earlier_s + sum(segment.held_s for segment in self.segments)
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds held, start-up included; those of a pair count half for either job."""
+        return sum(segment.gpu_s for segment in self.segments)
+
+    @property
+    def shared_gpu_s(self) -> float:
+        """GPU-seconds held in a pair."""
+        return sum(segment.shared_gpu_s for segment in self.segments)
+
+    @property
+    def startup_gpu_s(self) -> float:
+        """GPU-seconds of start-up."""
+        return sum(s.gpu_s_between(s.start_s, s.start_s + s.startup_s) for s in self.segments)
+
+    @property
+    def restarts(self) -> int:
+        """Starts after the first, including those before the replay."""
+        earlier = 0 if self.before is None else self.before.starts - self.held_at_first
+        return max(0, earlier + len(self.segments) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Replay as read from its log.
+
+    Parameters
+    ----------
+    begun, ended
+        First and last event.
+    jobs
+        In the order of the trace.
+    rounds
+        Sums over the decided rounds.
+    """
+
+    begun: Begun
+    jobs: tuple[JobRecord, ...]
+    rounds: RoundSums
+    ended: Ended
+
+
+def read_history(events: Iterable[Event], trace: Trace) -> History:
+    """Return the records of all jobs of ``trace``.
+
+    Raises
+    ------
+    InputError
+        If the events are not the log of a replay of this trace that has ended.
+    """
+    reader = HistoryReader(trace)
+    for event in events:
+        reader.read(event)
+    return reader.history()
+
+
+def segments_of(events: Iterable[Event]) -> Iterator[tuple[str, Segment]]:
+    """Yield segments with their job, in the order in which they end.
+
+    Raises
+    ------
+    InputError
+        If a job stops that does not run.
+    """
+    open_ = _OpenSegments()
+    for event in events:
+        if isinstance(event, Ended):
+            yield from open_.all_at(event.time_s)
+        else:
+            yield from open_.after(event)
+
+
+class _OpenSegments:
+    """Jobs that hold GPUs at one point of the log."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Started] = {}
+        self._sharing: dict[str, list[Shared]] = {}
+
+    def after(self, event: Event) -> Iterator[tuple[str, Segment]]:
+        """Take in the next event and return the segment that it ends, if any."""
+        match event:
+            case Started():
+                if event.kind is StartKind.CHANGE:
+                    yield self._ended(event.job, event.time_s, "change")
+                self._open[event.job] = event
+            case Preempted():
+                cause, lost = str(event.cause), event.iterations_lost
+                yield self._ended(event.job, event.time_s, cause, lost)
+            case Completed():
+                yield self._ended(event.job, event.time_s, "complete")
+            case Cancelled():
+                if event.job in self._open:
+                    yield self._ended(event.job, event.time_s, "cancel")
+            case Shared():
+                self._sharing.setdefault(event.job, []).append(event)
+            case _:
+                pass
+
+    def all_at(self, end_s: float) -> Iterator[tuple[str, Segment]]:
+        """Return the segments that the end of the replay cuts off."""
+        for job in list(self._open):
+            yield self._ended(job, end_s, "end")
+
+    def _ended(
+        self, job: str, end_s: float, ended_by: str, lost: float = 0.0
+    ) -> tuple[str, Segment]:
+        started = self._open.pop(job, None)
+        if started is None:
+            raise InputError(f"stops job {job!r}, which does not run", field="events")
+        shared = self._sharing.pop(job, ())
+        return job, Segment(
+            started.placement,
+            started.plan.label,
+            started.time_s,
+            end_s,
+            started.restart_s,
+            started.iteration_s,
+            started.iterations_done,
+            tuple((mark.time_s, mark.partner is not None, mark.iteration_s) for mark in shared),
+            started.kind,
+            ended_by,
+            lost,
+            tuple(mark.partner for mark in shared),
+        )
+
+
+class HistoryReader:
+    """Incremental version of `read_history`, while a replay runs.
+
+    Parameters
+    ----------
+    trace
+        What is replayed.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._records = {job.name: JobRecord(job) for job in trace.jobs}
+        self._segments = _OpenSegments()
+        self._rounds = RoundSums()
+        self._begun: Begun | None = None
+        self._ended: Ended | None = None
+
+    def read(self, event: Event) -> None:
+        """Take in the next event."""
+        self._keep(self._segments.after(event))
+        match event:
+            case Begun():
+                self._begun = event
+            case Submitted():
+                self._record(event.job).submitted = True
+            case InitialJob():
+                self._record(event.job).before = event
+            case Started(kind=StartKind.HELD):
+                self._record(event.job).held_at_first = True
+            case Started(kind=StartKind.CHANGE):
+                self._record(event.job).changes += 1
+            case Preempted():
+                record = self._record(event.job)
+                record.preemptions += event.cause is StopCause.POLICY
+                record.node_failures += event.cause is StopCause.NODE_FAILURE
+            case Completed():
+                self._record(event.job).finish_s = event.time_s
+            case Cancelled():
+                self._record(event.job).cancelled_s = event.time_s
+            case SloChanged():
+                self._record(event.job).slo_drops += event.change is SloChange.DROPPED
+            case RoundDecided():
+                self._rounds.add(event)
+            case Ended():
+                self._ended = event
+            case _:
+                pass  # node events concern no job by themselves
+
+    def history(self) -> History:
+        """Return the history read so far.
+
+        Raises
+        ------
+        InputError
+            If the events are not the log of a replay of this trace that has ended.
+        """
+        if self._begun is None or self._ended is None:
+            raise InputError("the event log has no beginning or no end", field="events")
+        self._keep(self._segments.all_at(self._ended.time_s))
+        if self._ended.reason is EndReason.COMPLETE and any(
+            r.finish_s is None and r.cancelled_s is None for r in self._records.values()
+        ):
+            raise InputError("the event log is not one of this trace", field="events")
+        return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)
+
+    def _keep(self, ended: Iterable[tuple[str, Segment]]) -> None:
+        for job, segment in ended:
+            self._record(job).segments.append(segment)
+
+    def _record(self, job: str) -> JobRecord:
+        if job not in self._records:
+            raise InputError(f"names job {job!r}, which is not in the trace", field="events")
+        return self._records[job]

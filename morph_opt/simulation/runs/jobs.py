@@ -1,0 +1,179 @@
+"""``jobs.csv``: one row per job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import nan
+
+from morph_opt.core.domain import Cluster, Placement
+from morph_opt.core.domain.missing import MissingEqual
+from morph_opt.core.domain.placement import runs_text
+from morph_opt.simulation.metrics.cost import job_cost_usd, slo_state
+from morph_opt.simulation.metrics.history import History, JobRecord
+from morph_opt.simulation.metrics.schedule import queued_s, shared_s
+from morph_opt.simulation.runs.rows import columns, line, to_cells
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class JobRow(MissingEqual):
+    """One job; times in seconds, NaN where there is none.
+
+    Parameters
+    ----------
+    job, trace, model
+        Names of the job, of its trace, and of its model.
+    submission_s, gpus, requested_plan, guaranteed, tenant, weight, iterations
+        As submitted; ``gpus`` are those asked for.
+    completed, state
+        Whether it completed; ``completed``, ``unfinished`` or ``cancelled`` (by its search).
+    start_s, held_s, finish_s, waiting_s, jct_s, stretch
+        First start; time with GPUs; completion; start and completion after submission; the latter
+        over the time with GPUs.
+    allocated_gpus, last_plan
+        GPUs of the last placement (``node-0:0-3+6 node-2:1``) and its plan.
+    queued_s
+        Time without GPUs, of complete jobs.
+    restarts, changes, preemptions, node_failures
+        How often.
+    gpu_s_held, gpu_s_startup
+        GPU-seconds, and those of them without progress.
+    finish_time_ratio, deadline_s, slo, cost_usd
+        As in ``docs/metrics.md``.
+    shared_s, shared_gpu_s
+        Next to a partner; columns of the file only where two jobs held the same GPUs.
+    """
+
+    job: str
+    trace: str
+    model: str
+    submission_s: float
+    gpus: int
+    requested_plan: str
+    guaranteed: bool
+    tenant: str
+    weight: float
+    iterations: int
+    completed: bool
+    state: str
+    start_s: float
+    held_s: float
+    finish_s: float
+    waiting_s: float
+    jct_s: float
+    stretch: float
+    allocated_gpus: str
+    last_plan: str
+    queued_s: float
+    restarts: int
+    changes: int
+    preemptions: int
+    node_failures: int
+    gpu_s_held: float
+    gpu_s_startup: float
+    finish_time_ratio: float
+    deadline_s: float
+    slo: str
+    cost_usd: float
+    shared_s: float = 0.0
+    shared_gpu_s: float = 0.0
+
+
+PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
+"""Further columns, in runs in which two jobs held the same GPUs."""
+
+COLUMNS = columns(JobRow)[: -len(PACKED_COLUMNS)]
+
+FORMER = {
+    "job_id": "job", "workload_name": "trace", "profile": "model",
+    "submission_time": "submission_s", "requested_number_of_resources": "gpus",
+    "success": "completed", "final_state": "state", "starting_time": "start_s",
+    "execution_time": "held_s", "finish_time": "finish_s", "waiting_time": "waiting_s",
+    "turnaround_time": "jct_s", "allocated_resources": "allocated_gpus", "deadline": "deadline_s",
+    "COMPLETED_SUCCESSFULLY": "completed", "UNFINISHED": "unfinished", "CANCELLED": "cancelled",
+}  # fmt: skip
+"""Former names of columns and states, with the present ones."""
+
+
+def job_rows(
+    history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None
+) -> tuple[JobRow, ...]:
+    """One row per job, in the order of the trace.
+
+    Parameters
+    ----------
+    ratios
+        Finish-time ratio by job name (`morph_opt.simulation.metrics.fairness.finish_time_ratios`).
+    """
+    known = ratios or {}
+    return tuple(
+        _row(record, history, cluster, known.get(record.job.name)) for record in history.jobs
+    )
+
+
+def jobs_csv(rows: Iterable[JobRow]) -> str:
+    """Return the text of the file; missing numbers are empty cells."""
+    every = tuple(rows)
+    packed = any(row.shared_gpu_s for row in every)
+    names = (*COLUMNS, *PACKED_COLUMNS) if packed else COLUMNS
+    return line(names) + "".join(line(to_cells(row, names)) for row in every)
+
+
+def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | None) -> JobRow:
+    job, last = record.job, record.segments[-1] if record.segments else None
+    start_s, jct_s, held_s = record.starting_s, record.turnaround_s, record.held_s
+    done = jct_s is not None
+    stretch = jct_s / held_s if jct_s is not None and held_s > 0.0 else None
+    return JobRow(
+        job=job.name,
+        trace=history.begun.trace,
+        model=job.model,
+        submission_s=float(job.submission_s),
+        gpus=job.requested_gpus,
+        requested_plan=job.requested_plan.label,
+        guaranteed=job.guaranteed,
+        tenant=job.tenant,
+        weight=float(job.weight),
+        iterations=job.iterations,
+        completed=done,
+        state=_state(record),
+        start_s=_known(start_s),
+        held_s=held_s,
+        finish_s=_known(record.finish_s),
+        waiting_s=nan if start_s is None else start_s - job.submission_s,
+        jct_s=_known(jct_s),
+        stretch=_known(stretch),
+        allocated_gpus=""
+        if last is None
+        else gpus_text(last.placement, lambda node: cluster.nodes[node].name),
+        last_plan="" if last is None else last.plan,
+        queued_s=_known(queued_s(record) if done else None),
+        restarts=record.restarts,
+        changes=record.changes,
+        preemptions=record.preemptions,
+        node_failures=record.node_failures,
+        gpu_s_held=record.gpu_s,
+        gpu_s_startup=record.startup_gpu_s,
+        finish_time_ratio=_known(ratio),
+        deadline_s=_known(job.deadline_s),
+        slo=str(slo_state(record, history.ended.time_s)),
+        cost_usd=_known(job_cost_usd(record, cluster)),
+        shared_s=shared_s(record),
+        shared_gpu_s=record.shared_gpu_s,
+    )
+
+
+def _state(record: JobRecord) -> str:
+    if record.finish_s is not None:
+        return "completed"
+    return "unfinished" if record.cancelled_s is None else "cancelled"
+
+
+def _known(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def gpus_text(placement: Placement, name_of: Callable[[int], str] = str) -> str:
+    """Format the GPUs of a placement as ``0:0-3+6 2:1``, node by node."""
+    parts = (f"{name_of(node)}:{runs_text(gpus)}" for node, gpus in placement.parts)
+    return " ".join(parts)

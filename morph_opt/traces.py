@@ -1,0 +1,13 @@
+"""``python -m morph_opt.traces``; see `morph_opt.inputs.traces.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from morph_opt.core.commandline.running import as_process
+from morph_opt.inputs.traces.cli import main, make_parser
+
+__all__ = ["main", "make_parser"]
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))
