@@ -61,28 +61,36 @@ def options_in_rules(problem: RoundProblem) -> Ints:
 def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple[int, ...]] | None:
     """Return name and subscripts of a rule row that a selection breaks, or None.
 
-    Auxiliary columns take the values that satisfy the rules best: they have coefficient -1 in rows
-    with an upper limit and +1 in one row that limits their sum, so the smallest value that
-    satisfies the former is best for the latter.
+    Auxiliary columns take the smallest values that their rows with coefficient -1 and an upper
+    limit allow: it is best for all rows in which they occur with a positive one. Where such a row
+    has one of its own, as in trees of quotas, the values go up from row to row until nothing
+    changes; each is monotone in those before it, and no tree is deeper than it has rows.
     """
     rules = problem.rules
     if not rules.count:
         return None
     taken = selection.choice[selection.choice >= 0]
     values = np.isin(options_in_rules(problem), taken).astype(np.float64)
-    activity = np.zeros(rules.count)
-    np.add.at(activity, rules.row, rules.value * values)
+    chosen = np.zeros(rules.count)
+    np.add.at(chosen, rules.row, rules.value * values)
     aux = np.zeros(rules.aux_upper.size)
-    uses = (rules.kind == RULE_U) & (rules.value < 0)
-    need = (activity[rules.row[uses]] - rules.upper[rules.row[uses]]) / -rules.value[uses]
-    np.maximum.at(aux, rules.index[uses], need)
+    gives, takes = ((rules.kind == RULE_U) & (sign * rules.value > 0) for sign in (-1, 1))
+    for _ in range(rules.count):
+        activity = chosen.copy()
+        np.add.at(activity, rules.row[takes], rules.value[takes] * aux[rules.index[takes]])
+        need = (activity[rules.row[gives]] - rules.upper[rules.row[gives]]) / -rules.value[gives]
+        before = aux.copy()
+        np.maximum.at(aux, rules.index[gives], need)
+        if (aux == before).all():
+            break
     over = np.flatnonzero(aux > rules.aux_upper + FEASIBILITY)
-    borrowed = rules.kind == RULE_U
-    np.add.at(activity, rules.row[borrowed], rules.value[borrowed] * aux[rules.index[borrowed]])
+    activity = chosen
+    own = rules.kind == RULE_U
+    np.add.at(activity, rules.row[own], rules.value[own] * aux[rules.index[own]])
     below, above = activity < rules.lower - FEASIBILITY, activity > rules.upper + FEASIBILITY
     bad = np.flatnonzero(below | above)
     if over.size:
-        row = int(rules.row[uses][rules.index[uses] == over[0]][0])
+        row = int(rules.row[gives][rules.index[gives] == over[0]][0])
         return rules.name[row], rules.label[row]
     if bad.size:
         return rules.name[bad[0]], rules.label[bad[0]]

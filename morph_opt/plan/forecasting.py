@@ -7,7 +7,8 @@ arrivals (`morph_opt.plan.arriving`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from morph_opt.core.domain import InputError, Job, RoundState
@@ -18,6 +19,7 @@ from morph_opt.replay.prepare import Prepared
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.simulation.engine.engine import Engine
 from morph_opt.simulation.events.log import Completed, Event, Started
+from morph_opt.sweep.driver import Progress
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -62,6 +64,7 @@ def forecast(
     future: Coming,
     jobs: Sequence[str],
     seeds: Sequence[int],
+    progress: Callable[[Progress], None] | None = None,
 ) -> dict[str, Forecast]:
     """Continue a state under the prepared scheduler and return the forecast of each job.
 
@@ -77,6 +80,8 @@ def forecast(
         Names.
     seeds
         One continuation each.
+    progress
+        Is told after each continuation how many there are.
 
     Raises
     ------
@@ -85,10 +90,17 @@ def forecast(
     """
     starts: dict[str, list[float]] = {name: [] for name in jobs}
     ends: dict[str, list[float]] = {name: [] for name in jobs}
-    for seed in seeds:
-        for name, (start_s, end_s) in _continuation(state, prepared, future, jobs, seed).items():
+    found: dict[str, tuple[float, float]] = {}
+    began = time.perf_counter()
+    for count, seed in enumerate(seeds, 1):
+        # Where one future is all that there is, every continuation is the first one.
+        if not found or future.futures != 1:
+            found = _continuation(state, prepared, future, jobs, seed)
+        for name, (start_s, end_s) in found.items():
             starts[name].append(start_s)
             ends[name].append(end_s)
+        if progress is not None:
+            progress(Progress(len(seeds), count, 0, 0, time.perf_counter() - began, "futures"))
     futures = len(seeds) if future.futures is None else future.futures
     return {
         name: Forecast(tuple(sorted(starts[name])), tuple(sorted(ends[name])), futures)
@@ -128,8 +140,11 @@ def _until_complete(
     starts = {name: at_s for name, at_s in begun.items() if at_s is not None}
     ends: dict[str, float] = {}
     while len(ends) < len(jobs) and (now := engine.advance()) is not None:
-        engine.apply(policy.decide(now))
+        decision = policy.decide(now)
+        engine.apply(decision)
         _look(engine.take_events(), jobs, starts, ends)
+        while decision.steady and not policy.remembers and engine.skip_ahead():
+            engine.take_events()
     _look(engine.take_events(), jobs, starts, ends)
     return {name: (starts.get(name, math.inf), ends.get(name, math.inf)) for name in jobs}
 

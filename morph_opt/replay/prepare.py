@@ -138,11 +138,6 @@ def _policy_options(
         decider.require_understood(("rules",))
     elif snapshot is not None and snapshot.rules is not None and snapshot.rules.rules:
         rules = snapshot.rules
-        try:
-            decider.require_understood(("rules",))
-        except InputError as error:
-            rule = f"has rules: {error.rule.replace(' it;', ' them;')}"
-            raise InputError(rule, field="state") from error
     require_tenants(scheduler.entity_weights, loaded.trace)
     options = scheduler.options(rules)
     decider.require_effect(options, loaded.trace.jobs)

@@ -357,7 +357,7 @@ def decide_round(
     Raises
     ------
     InputError
-        If policy, objective or solver are unknown, a policy that knows no rules is given some,
+        If policy, objective or solver are unknown, a baseline is given rules by its options,
         or an explanation is asked of a policy that proves nothing.
     RuleConflictError
         If the rules leave no decision.
@@ -369,7 +369,7 @@ def decide_round(
     options = _with_rules(options, rules)
     decider = policy if isinstance(policy, Decider) else resolve(policy, options.objective)
     name = decider.name
-    if name in BASELINES and rules.rules:
+    if name in BASELINES and snapshot.rules is None and rules.rules:
         raise InputError(f"policy {name!r} knows no operator's rules", field="rules")
     options, notes = _with_effect(decider, options, snapshot)
     made = decider.make(snapshot.speeds, options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -264,11 +263,9 @@ def test_a_state_of_other_jobs_is_refused(snapshot: Path) -> None:
 
 
 def test_rules_of_a_state_hold_in_its_replay(tmp_path: Path) -> None:
-    """The published example has a quota of bob's: a baseline that knows no rules is refused."""
-    main_of = importlib.import_module("morph_opt.replay.cli").main
-    words = ["--from-state", str(EXAMPLE), "--quiet", "--out", str(tmp_path / "r")]
-    assert main_of([*words, "--policy", "fifo"]) == 2
-    found = mo.Scenario(state=EXAMPLE).run()
-    bobs = {s.job for s in found.segments if s.job.startswith("bob")}
-    assert bobs == {"bob-1", "bob-2"}
-    assert max(s.gpus for s in found.segments if s.job in bobs) <= 2
+    """The published example has a quota of bob's, which baselines that know no rules keep, too."""
+    for policy in ("milp", "fifo:skip", "srtf"):
+        found = mo.Scenario(state=EXAMPLE, policy=policy).run(tmp_path / policy[:4])
+        bobs = {s.job for s in found.segments if s.job.startswith("bob")}
+        assert bobs == {"bob-1", "bob-2"}
+        assert max(s.gpus for s in found.segments if s.job in bobs) <= 2

@@ -81,7 +81,7 @@ def eta(
         prepared = replace(prepared, source=source, belief=belief)
     begin = replace(snapshot.state, cluster=scenario.cluster)
     seeds = range(seed, seed + continuations)
-    found = forecast(begin, prepared, future, wanted, seeds)
+    found = forecast(begin, prepared, future, wanted, seeds, ask.progress)
     rows = [row for name in wanted for row in _rows(name, found[name])]
     states = {one.job.name: one for one in begin.jobs}
     said = tuple(_sentence(states[name], found[name], begin.time_s) for name in wanted)

@@ -7,7 +7,7 @@ round is about which start.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -29,15 +29,10 @@ from morph_opt.core.domain import (
 from morph_opt.core.domain.shape import partitions
 from morph_opt.inputs.perf.speed import Configuration
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.round.live.pod_shapes import shapes_of_pods, spread_now
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.speeds import SpeedRow, SpeedTable
-from morph_opt.scheduling.decision.rules.model import (
-    NodeRule,
-    NonPreemptible,
-    OperatorRules,
-    Rule,
-    TenantQuota,
-)
+from morph_opt.scheduling.decision.rules.model import NodeRule, NonPreemptible, OperatorRules, Rule
 
 Shapes = Callable[[int], tuple[Shape, ...]]
 """Shapes of a model by GPUs per node."""
@@ -65,6 +60,8 @@ class LiveNode:
         Whether something may be started there.
     groups
         Partitions that it belongs to.
+    pool
+        Word that keeps apart nodes of one GPU type of which no gang has some of each.
     """
 
     name: str
@@ -72,6 +69,7 @@ class LiveNode:
     gpus: int
     open: bool
     groups: frozenset[str] = frozenset()
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +92,8 @@ class LiveJob:
         GPUs that are always together on a node (a pod); a divisor of ``gpus``.
     nodes
         Fewest nodes that it runs on, at most as many as it has grains.
+    pods
+        GPUs of each of its pods, which may be on any number of nodes; () for the fewest nodes.
     groups
         Partitions of which one will do; () for any node.
     barred
@@ -120,6 +120,7 @@ class LiveJob:
     per_node: int = 0
     grain: int = 1
     nodes: int = 1
+    pods: tuple[int, ...] = ()
     groups: tuple[str, ...] = ()
     barred: frozenset[str] = frozenset()
     whole: bool = False
@@ -154,10 +155,23 @@ def live_round(
     jobs: Sequence[LiveJob],
     time_s: float,
     notes: Iterable[str] = (),
-    quotas: Iterable[TenantQuota] = (),
+    rules: Iterable[Rule] = (),
     name: str = "live",
+    *,
+    tighter: bool = False,
 ) -> Live:
     """The round of these nodes and jobs.
+
+    Parameters
+    ----------
+    notes
+        See `Live`.
+    rules
+        Rules of the cluster besides those of where jobs may run.
+    name
+        Of the cluster.
+    tighter
+        Whether jobs go to few nodes where nothing else decides.
 
     Raises
     ------
@@ -173,7 +187,9 @@ def live_round(
     free = {node.name: set(range(node.gpus)) for node in nodes}
     held: dict[str, str] = {}
     room = cache(partial(_most_gpus, nodes))
-    for asked in sorted(jobs, key=lambda one: (one.submit_s, one.name)):
+    # Those that run come first: what they hold is not free for others.
+    order = sorted(jobs, key=lambda one: (one.started_s is None, one.submit_s, one.name))
+    for asked in order:
         job = _of_whole_nodes(asked, nodes) if asked.whole else asked
         if job.started_s is None:
             reason = job.held or _too_large(job, room(_where(job), job.per_node, job.grain))
@@ -181,13 +197,16 @@ def live_round(
                 held[job.name] = reason
                 continue
             waiting[_where(job)].append(job.name)
-        states.append(_state(job, time_s, cluster, free, models))
-    stays = [NonPreemptible(("*",))] if any(state.running for state in states) else []
+        states.append(_state(job, time_s, cluster, free, models, nodes))
+    states.sort(key=lambda one: (one.job.submission_s, one.job.name))
+    stays = [NonPreemptible(("*",))] if states else []
     where = [_node_rule(nodes, key, names) for key, names in waiting.items()]
-    own: list[Rule] = [*stays, *(rule for rule in where if rule is not None), *quotas]
+    own: list[Rule] = [*stays, *(rule for rule in where if rule is not None), *rules]
     closed = frozenset(i for i, node in enumerate(nodes) if not node.open)
     state = RoundState(0, time_s, INTERVAL_S, cluster, tuple(states), closed)
-    snapshot = Snapshot(state, _speeds(models, cluster), OperatorRules(tuple(own)))
+    snapshot = Snapshot(
+        state, _speeds(models, cluster), OperatorRules(tuple(own), tighter_packing=tighter)
+    )
     return Live(snapshot, held, tuple(notes))
 
 
@@ -235,6 +254,8 @@ def _too_large(job: LiveJob, most: int) -> str:
     """Why a job fits on no node however empty, where it may have so many GPUs; "" if it fits."""
     if most >= job.gpus:
         return ""
+    if job.pods and most < job.pods[0]:
+        return f"asks for pods of {job.pods[0]} GPUs, and no node that it may have has so many"
     where = " in its partition" if job.groups else ""
     where = " that it may have" if job.barred else where
     where = " that are empty" if job.whole else where
@@ -244,16 +265,18 @@ def _too_large(job: LiveJob, most: int) -> str:
 
 
 def _cluster(nodes: Sequence[LiveNode], name: str) -> Cluster:
-    kinds: dict[tuple[str, int], NodeType] = {}
+    kinds: dict[str, NodeType] = {}
     for node in nodes:
-        kind = node.gpu_type or "gpu"
-        gpu = GpuType(kind, _UNKNOWN)
-        kinds[kind, node.gpus] = NodeType(
-            f"{kind}-x{node.gpus}", gpu, node.gpus, 0, 0.0, _UNKNOWN, _UNKNOWN
-        )
-    return Cluster(
-        name, tuple(Node(node.name, kinds[node.gpu_type or "gpu", node.gpus]) for node in nodes)
-    )
+        gpu = GpuType(node.gpu_type or "gpu", _UNKNOWN)
+        word = type_name(node)
+        kinds[word] = NodeType(word, gpu, node.gpus, 0, 0.0, _UNKNOWN, _UNKNOWN)
+    return Cluster(name, tuple(Node(node.name, kinds[type_name(node)]) for node in nodes))
+
+
+def type_name(node: LiveNode) -> str:
+    """Return the name of the type of a node."""
+    kind = f"{node.gpu_type or 'gpu'}-x{node.gpus}"
+    return f"{kind} ({node.pool})" if node.pool else kind
 
 
 def _state(
@@ -262,6 +285,7 @@ def _state(
     cluster: Cluster,
     free: dict[str, set[int]],
     models: dict[str, Shapes],
+    nodes: Sequence[LiveNode],
 ) -> JobState:
     """The job as a round sees it; notes its model, and takes its GPUs from the free ones."""
     limit_s = max(1, round(job.limit_s or NO_LIMIT_S))
@@ -275,6 +299,12 @@ def _state(
         shape = Shape.of(*[job.per_node] * (job.gpus // job.per_node))
         models.setdefault(shape.label, lambda _: (shape,))
         model = shape.label
+    elif job.pods:
+        model = f"pods of {' '.join(f'{n}x{gpus}' for gpus, n in Counter(job.pods).items())}"
+        # With what is free now, so that one that could start alone may, however it is spread.
+        now = spread_now(job.pods, _free_by_type(job, free, nodes))
+        model += "".join(f" or {shape.label}" for shape in now)
+        models.setdefault(model, partial(shapes_of_pods, job.pods, now))
     else:
         model = f"{job.gpus} in {job.grain}s on {job.nodes}"
         models.setdefault(model, partial(_tightest, job.gpus, job.grain, job.nodes))
@@ -348,6 +378,17 @@ def _tightest(gpus: int, grain: int, nodes: int, per_node: int) -> tuple[Shape, 
         each, more = divmod(grains, fewest)
         found = [(each + 1,) * more + (each,) * (fewest - more)]
     return tuple(Shape(tuple(grain * part for part in parts)) for parts in found)
+
+
+def _free_by_type(
+    job: LiveJob, free: Mapping[str, set[int]], nodes: Sequence[LiveNode]
+) -> list[list[int]]:
+    """Return free GPUs of the open nodes that a job may have, type by type."""
+    by_type: dict[str, list[int]] = defaultdict(list)
+    for node in _fitting(nodes, _where(job)):
+        if node.open and free[node.name]:
+            by_type[type_name(node)].append(len(free[node.name]))
+    return list(by_type.values())
 
 
 def _node_rule(nodes: Sequence[LiveNode], where: _Where, names: list[str]) -> NodeRule | None:

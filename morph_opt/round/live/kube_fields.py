@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from morph_opt.core.documents import Fields
+
+Taint = tuple[str, str, str]
+"""Key, value and effect."""
+
+Toleration = tuple[str, str, str, str]
+"""Key, operator, value and effect."""
+
+Expression = tuple[str, str, tuple[str, ...]]
+"""Key, operator and values of a condition on labels."""
+
+BARRING = frozenset(("NoSchedule", "NoExecute"))
+"""Effects of taints that keep pods from a node."""
 
 
 def meta_of(item: Fields) -> Fields:
@@ -76,3 +89,107 @@ def instant_of(row: Fields, name: str) -> float:
     if found is None or found.tzinfo is None:
         raise row.error(name, f"must be a time like 2026-01-02T03:04:05Z, got {text[:40]!r}")
     return max(0.0, found.timestamp())
+
+
+def labels_of(meta: Fields) -> dict[str, str]:
+    """Return the labels of an object."""
+    return meta.value("labels", dict[str, str], {}) if meta.has("labels") else {}
+
+
+def taints_of(spec: Fields, name: str = "taints") -> tuple[Taint, ...]:
+    """Return the taints that keep pods away."""
+    return tuple(
+        (one.text("key", ""), one.text("value", ""), one.text("effect", ""))
+        for one in _listed(spec, name)
+        if one.text("effect", "") in BARRING
+    )
+
+
+def tolerations_of(spec: Fields) -> tuple[Toleration, ...]:
+    """Return the tolerations of a pod or a flavor."""
+    return tuple(
+        (
+            one.text("key", ""),
+            one.text("operator", "Equal"),
+            one.text("value", ""),
+            one.text("effect", ""),
+        )
+        for one in _listed(spec, "tolerations")
+    )
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Return whether one of the tolerations is of the taint, by the rules of Kubernetes."""
+    for key, operator, value, effect in tolerations:
+        same = key == taint[0] or (not key and operator == "Exists")
+        if same and effect in ("", taint[2]) and (operator == "Exists" or value == taint[1]):
+            return True
+    return False
+
+
+def expressions_of(selector: Fields, name: str = "matchExpressions") -> tuple[Expression, ...]:
+    """Return the conditions of a selector; ``matchLabels`` among them."""
+    found: list[Expression] = [
+        (key, "In", (value,))
+        for key, value in (
+            selector.value("matchLabels", dict[str, str], {}).items()
+            if selector.has("matchLabels")
+            else ()
+        )
+    ]
+    for one in _listed(selector, name):
+        values = one.value("values", tuple[str, ...], ()) if one.has("values") else ()
+        found.append((one.text("key"), one.text("operator"), values))
+    return tuple(found)
+
+
+def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+    """Return whether labels meet a condition; one of an unknown operator is never met."""
+    key, operator, values = expression
+    value = labels.get(key)
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if operator not in ("Gt", "Lt") or value is None or len(values) != 1:
+        return False
+    try:
+        here, limit = int(value), int(values[0])
+    except ValueError:
+        return False
+    return here > limit if operator == "Gt" else here < limit
+
+
+def node_terms(spec: Fields) -> tuple[tuple[Expression, ...], ...] | None:
+    """Return the terms of required node affinity, of which one is to be met; None without any."""
+    if not spec.has("affinity") or not spec.object("affinity", None).has("nodeAffinity"):
+        return None
+    word = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = spec.object("affinity", None).object("nodeAffinity", None)
+    if not affinity.has(word):
+        return None
+    terms = affinity.object(word, None).objects("nodeSelectorTerms", None, [])
+    return tuple(
+        (
+            *expressions_of(term),
+            *(one for one in expressions_of(term, "matchFields") if one[0] == _NAME),
+        )
+        for term in terms
+    )
+
+
+_NAME = "metadata.name"
+
+
+def with_name(labels: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return labels of a node with its name, which affinity may ask for."""
+    return {**labels, _NAME: name}
+
+
+def _listed(table: Fields, name: str) -> list[Fields]:
+    """Return a list of objects, empty where it is missing or null."""
+    return table.objects(name, None) if table.has(name) else []

@@ -1,280 +1,234 @@
-"""Objects as ``kubectl get ... -o json`` prints them: Kueue's workloads and queues, nodes.
+"""Objects as ``kubectl get ... -o json`` prints them: Kueue's workloads and queues, nodes, pods.
 
-Kueue admits by quota; which node a pod went to stands in none of these objects. Admitted workloads
-are taken to be packed as tightly as they fit.
+Kueue admits by quota. Which node a pod is on is in pods, or in the topology assignment of a
+workload; workloads of which neither is known are taken to be packed as tightly as they fit.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from glob import escape
 
-import numpy as np
-
-from formulations.arrays import Ints
-from morph_opt.core.documents import Fields, parse_json
-from morph_opt.core.domain import InputError
-from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE
-from morph_opt.core.domain.job import MOST_GPUS
-from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
-from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
-from morph_opt.round.live.kube_fields import instant_of, is_ready, meta_of, name_of
-from morph_opt.round.snapshot import read_text
-from morph_opt.scheduling.decision.rules.model import TenantQuota
-
-KINDS = ("Workload", "Node", "ClusterQueue", "LocalQueue", "ResourceFlavor")
-_BARRING = frozenset(("NoSchedule", "NoExecute"))
-_PRODUCT = "nvidia.com/gpu.product"
-
-
-@dataclass(frozen=True, slots=True)
-class _Queue:
-    """A cluster queue: its quota of GPUs, what it may borrow (None: anything), its flavors."""
-
-    gpus: int
-    borrow: int | None
-    cohort: str
-    flavors: tuple[str, ...]
-    stopped: bool
+from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round, type_name
+from morph_opt.round.live.kube_fields import Taint, tolerates
+from morph_opt.round.live.kube_nodes import HOST
+from morph_opt.round.live.kueue_held import in_order, with_reason
+from morph_opt.round.live.kueue_jobs import Asked, Running
+from morph_opt.round.live.kueue_objects import KueueObjects, read_objects, some
+from morph_opt.round.live.kueue_options import Options
+from morph_opt.round.live.kueue_places import absent, of_pods, placed
+from morph_opt.scheduling.decision.rules.model import Rule
+from morph_opt.scheduling.decision.rules.queues import NodePreference, Priority, StrictOrder
 
 
 def read_kueue(files: Sequence[str]) -> Live:
-    """The round of these documents, in any order; several may hold objects of one kind.
+    """Read the round of these documents, in any order; several may hold objects of one kind.
+
+    An object that cannot be read is left out and named in the notes.
 
     Raises
     ------
     InputError
-        With file, field and rule.
+        If a file cannot be read, or there is no workload, node or cluster queue at all.
     """
-    found: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
-    for file in files:
-        document = Fields(parse_json(read_text(file), file), "", file, None)
-        listed = document.objects("items", None) if document.given("items") else [document]
-        for item in listed:
-            kind = item.text("kind")
-            if kind not in found:
-                raise item.error("kind", f"must be one of {', '.join(KINDS)}, got {kind!r}")
-            found[kind].append(item)
-    for kind in ("Workload", "Node", "ClusterQueue"):
-        if not found[kind]:
-            raise InputError(f"no file has an object of kind {kind}", field="--from")
-    flavors = {name_of(item): _labels(item) for item in found["ResourceFlavor"]}
-    nodes = [node for item in found["Node"] for node in _nodes(item, flavors)]
-    queues = {name_of(item): _queue(item) for item in found["ClusterQueue"]}
-    local = {
-        f"{meta_of(item).text('namespace', 'default')}/{name_of(item)}": item.object(
-            "spec", None
-        ).text("clusterQueue")
-        for item in found["LocalQueue"]
-    }
-    jobs = [job for item in found["Workload"] for job in _jobs(item, queues, local, bool(flavors))]
-    time_s = max(
-        [0.0, *(at for job in jobs for at in (job.submit_s, job.started_s) if at is not None)]
+    return _posed(read_objects(files))
+
+
+def _posed(cluster: KueueObjects) -> Live:
+    """Pose the round of what was read."""
+    notes = cluster.notes
+    kinds = _one_size(cluster)
+    with_gpus = [job for job in cluster.asked if job.pods or job.held]
+    blocks, known = of_pods(cluster)
+    running = placed(cluster, known)
+    options = Options(
+        cluster.queues, cluster.nodes, cluster.levels, cluster.free, cluster.used, running
     )
-    placed, lost = _packed(nodes, jobs)
-    notes = [
-        "admitted workloads are taken to be packed: nodes of pods are not in these objects",
-        "CPUs and memory are not looked at",
-        f"{len(found['Workload'])} workloads, {len(jobs)} with GPUs that run or wait",
-        *(f"{name} is admitted and fits nowhere: left out" for name in lost),
-    ]
-    if len({queue.cohort for queue in queues.values() if queue.cohort}) > 1:
-        notes.append("queues borrow across cohorts here, in Kueue within one")
-    quotas = _quotas(queues, placed, notes)
-    return found["Workload"][0].built(
-        lambda: live_round(nodes, placed, time_s, notes, quotas, "kueue")
-    )
-
-
-def _labels(flavor: Fields) -> dict[str, str]:
-    return flavor.object("spec", None, {}).value("nodeLabels", dict[str, str], {})
-
-
-def _gpus(table: Fields, most: int = MOST_GPUS) -> int:
-    """GPUs among the resources of a table: those of every vendor."""
-    total = 0
-    for key in table:
-        if not key.endswith("/gpu"):
-            continue
-        value = table.raw(key)
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
-            raise table.error(key, f"must be a whole number, got {str(value)[:40]!r}")
-        total += int(text)
-    if total > most:
-        raise table.error(None, f"must be at most {most} GPUs, got {total}")
-    return total
-
-
-def _nodes(item: Fields, flavors: dict[str, dict[str, str]]) -> Iterator[LiveNode]:
-    """The node if it has GPUs."""
-    status, spec = item.object("status", None, {}), item.object("spec", None, {})
-    table = status.object("allocatable" if status.has("allocatable") else "capacity", None, {})
-    gpus = _gpus(table, MOST_GPUS_PER_NODE)
-    if not gpus:
-        return
-    labels = meta_of(item).value("labels", dict[str, str], {})
-    # GPU nodes are often tainted for GPU jobs alone; such a taint names the resource.
-    barred = any(
-        taint.text("effect", "") in _BARRING and not taint.text("key", "").endswith("/gpu")
-        for taint in spec.objects("taints", None, [])
-    )
-    groups = {name for name, wanted in flavors.items() if wanted.items() <= labels.items()}
-    usable = is_ready(item) and not barred and not spec.flag("unschedulable", False)
-    yield LiveNode(name_of(item), labels.get(_PRODUCT, ""), gpus, usable, frozenset(groups))
-
-
-def _queue(item: Fields) -> _Queue:
-    spec = item.object("spec", None)
-    gpus, limit, names = 0, 0, []
-    unlimited = False
-    for group in spec.objects("resourceGroups", None, []):
-        for flavor in group.objects("flavors", None, []):
-            for resource in flavor.objects("resources", None, []):
-                key = resource.text("name")
-                if not key.endswith("/gpu"):
-                    continue
-                names.append(flavor.text("name"))
-                gpus += _gpus(Fields({key: resource.raw("nominalQuota")}, key, None, None))
-                if resource.has("borrowingLimit"):
-                    most = {key: resource.raw("borrowingLimit")}
-                    limit += _gpus(Fields(most, key, None, None))
-                else:
-                    unlimited = True
-    cohort = spec.text("cohort", "") or spec.text("cohortName", "")
-    borrow = None if unlimited and cohort else limit if cohort else 0
-    stopped = spec.text("stopPolicy", "None") != "None"
-    return _Queue(gpus, borrow, cohort, tuple(names), stopped)
-
-
-def _jobs(
-    item: Fields, queues: dict[str, _Queue], local: dict[str, str], by_flavor: bool
-) -> Iterator[LiveJob]:
-    """The job of a workload that runs or waits and asks for GPUs."""
-    meta, spec = meta_of(item), item.object("spec", None)
-    status = item.object("status", None, {})
-    conditions = {
-        condition.text("type"): condition for condition in status.objects("conditions", None, [])
-    }
-    true = {kind for kind, one in conditions.items() if one.text("status") == "True"}
-    sets = [_pod_set(one) for one in spec.objects("podSets", None)]
-    asked = [(count, gpus) for count, gpus in sets if gpus and count]
-    if "Finished" in true or not asked:
-        return
-    name = f"{meta.text('namespace', 'default')}/{meta.text('name')}"
-    admitted = status.has("admission") and bool(true & {"Admitted", "QuotaReserved"})
-    queue = _queue_of(item, queues, local, admitted)
-    gpus = sum(count * each for count, each in asked)
-    started_s = None
-    if admitted:
-        used = status.object("admission", None).objects("podSetAssignments", None, [])
-        gpus = sum(_gpus(one.object("resourceUsage", None, {})) for one in used) or gpus
-        since = conditions["Admitted" if "Admitted" in true else "QuotaReserved"]
-        started_s = instant_of(since, "lastTransitionTime")
-    held = ""
-    if not spec.flag("active", True):
-        held = "it is not active"
-    elif queues[queue].stopped:
-        held = f"its cluster queue {queue} is stopped"
-    yield LiveJob(
-        name,
-        queue,
-        gpus,
-        instant_of(meta, "creationTimestamp"),
-        grain=math.gcd(gpus, *(each for _, each in asked)),
-        groups=queues[queue].flavors if by_flavor else (),
-        started_s=started_s,
-        held=held,
-    )
-
-
-def _pod_set(row: Fields) -> tuple[int, int]:
-    """Pods of a set, and GPUs of each: requests, limits where requests are missing."""
-    spec = row.object("template", None).object("spec", None)
-
-    def asked(container: Fields) -> int:
-        resources = container.object("resources", None, {})
-        return _gpus(resources.object("requests", None, {})) or _gpus(
-            resources.object("limits", None, {})
+    waiting = [with_reason(cluster, job) for job in with_gpus if job.admission is None]
+    waiting.sort(key=lambda job: (-job.priority, job.queued_s, job.name))
+    waiting = in_order(cluster, [options.held(job, cluster.queue_of(job)) for job in waiting])
+    free_jobs = [job for job in waiting if not job.held]
+    may_have = options.assigned([(job, cluster.queue_of(job)) for job in free_jobs])
+    every = frozenset(cluster.nodes)
+    allowed: dict[frozenset[str], frozenset[str]] = {}
+    lives = list(blocks)
+    for one in running:
+        lives.append(_live(one.job, one.queue, one.parts))
+    for job in waiting:
+        mine = may_have[job.name].nodes if job.name in may_have else every
+        barred = allowed.setdefault(mine, every - mine)
+        lives.append(replace(_live(job, cluster.queue_of(job), ()), barred=barred))
+    tolerated = _tolerated(cluster, free_jobs)
+    nodes = [
+        LiveNode(
+            node.name,
+            node.kind,
+            kinds[node.name][1],
+            not node.closed and tolerated[node.taints],
+            pool=kinds[node.name][0],
         )
-
-    # Init containers run one after the other before the others: the largest counts, not the sum.
-    first = max((asked(one) for one in spec.objects("initContainers", None, [])), default=0)
-    both = sum(asked(one) for one in spec.objects("containers", None))
-    return row.whole("count", 1, least=0, most=MOST_GPUS), max(first, both)
-
-
-def _queue_of(
-    item: Fields, queues: dict[str, _Queue], local: dict[str, str], admitted: bool
-) -> str:
-    """The cluster queue of a workload."""
-    if admitted:
-        name = item.object("status", None).object("admission", None).text("clusterQueue")
-    else:
-        queue = item.object("spec", None).text("queueName", "")
-        space = meta_of(item).text("namespace", "default")
-        name = local.get(f"{space}/{queue}", queue if not local else "")
-        if not local and len(queues) == 1:
-            (name,) = queues
-        elif name not in queues:
-            rule = f"local queue {queue!r} is in no file: give kubectl get localqueues -A -o json"
-            raise item.error("spec.queueName", rule)
-    if name not in queues:
-        raise item.error("status.admission.clusterQueue", f"there is no cluster queue {name!r}")
-    return name
-
-
-def _packed(nodes: Sequence[LiveNode], jobs: Iterable[LiveJob]) -> tuple[list[LiveJob], list[str]]:
-    """The jobs with places for those that run, largest first; and those that fit nowhere."""
-    free = np.asarray([node.gpus for node in nodes], dtype=np.int64)
-    placed: list[LiveJob] = []
-    lost: list[str] = []
-    for job in sorted(jobs, key=lambda one: -one.gpus):
-        if job.started_s is None:
-            placed.append(job)
-            continue
-        by_type: dict[str, list[int]] = defaultdict(list)
-        for at, node in enumerate(nodes):
-            if not job.groups or node.groups & set(job.groups):
-                by_type[node.gpu_type].append(at)
-        parts = next(filter(None, (_places(job, own, free) for own in by_type.values())), None)
-        if parts is None:
-            lost.append(job.name)
-            continue
-        held = []
-        for at, gpus in parts:
-            first = nodes[at].gpus - int(free[at])
-            held.append((nodes[at].name, tuple(range(first, first + gpus))))
-            free[at] -= gpus
-        placed.append(replace(job, parts=tuple(held)))
-    return placed, lost
-
-
-def _places(job: LiveJob, nodes: Sequence[int], free: Ints) -> Parts | None:
-    """GPUs on nodes for one job: the fullest node that takes all of it, else the emptiest first."""
-    able = np.asarray(nodes, dtype=np.int64)
-    parts = tightest(job.gpus, job.gpus, free, able) or emptiest_first(
-        job.gpus, job.grain, free, able
+        for node in cluster.nodes.values()
+    ]
+    lives += absent(cluster, {name: gpus for name, (_, gpus) in kinds.items()})
+    notes += options.overdrawn()
+    types = {node.name: type_name(node) for node in nodes}
+    rules = [*options.rules(types), *_rules(cluster, free_jobs, options, types)]
+    _note(cluster, running, blocks, with_gpus)
+    first = cluster.found["Workload"][0]
+    return first.built(
+        lambda: live_round(nodes, lives, cluster.now_s, notes, rules, "kueue", tighter=True)
     )
-    return parts if sum(gpus for _, gpus in parts) == job.gpus else None
 
 
-def _quotas(
-    queues: dict[str, _Queue], jobs: Iterable[LiveJob], notes: list[str]
-) -> list[TenantQuota]:
-    """Quotas of the queues; one that is overdrawn is what it holds, so that the round exists."""
-    used: dict[str, int] = defaultdict(int)
-    for job in jobs:
-        if job.started_s is not None:
-            used[job.tenant] += job.gpus
-    found = []
-    for name, queue in queues.items():
-        most = None if queue.borrow is None else queue.gpus + queue.borrow
-        gpus = queue.gpus
-        if most is not None and used[name] > most:
-            gpus = used[name]
-            notes.append(f"cluster queue {name} holds {gpus} GPUs, its quota is {most}")
-        found.append(TenantQuota(name, gpus, queue.borrow))
+def _live(job: Asked, queue: str, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> LiveJob:
+    """Return a workload as rounds have it."""
+    admitted = job.admission
+    return LiveJob(
+        job.name,
+        queue or "no queue",
+        max(1, job.gpus),
+        job.submit_s,
+        grain=job.grain,
+        per_node=max(1, job.gpus) if _on_one_node(job) else 0,
+        pods=job.pods,
+        started_s=None if admitted is None else admitted.since_s,
+        parts=parts,
+        held=job.held,
+        limit_s=job.limit_s,
+    )
+
+
+def _on_one_node(job: Asked) -> bool:
+    """Return whether all pods of a workload must be on one node."""
+    return HOST in job.required
+
+
+def _one_size(cluster: KueueObjects) -> dict[str, tuple[str, int]]:
+    """Return pool and GPUs of each node: nodes of one type, flavors and resource count alike.
+
+    A gang of pods may be on nodes with all and with some of their GPUs; those that a node lacks
+    are held by a block.
+    """
+    flavors = cluster.queues.flavors
+    named = {flavor for group in _groups(cluster) for flavor in group}
+    of: dict[str, tuple[str, ...]] = {}
+    for node in cluster.nodes.values():
+        mine = [
+            name
+            for name, flavor in flavors.items()
+            if name in named and flavor.labels.items() <= node.labels.items()
+        ]
+        of[node.name] = (node.resource, *mine)
+    several = {
+        kind
+        for kind in {node.kind for node in cluster.nodes.values()}
+        if len({of[n.name] for n in cluster.nodes.values() if n.kind == kind}) > 1
+    }
+    most: dict[tuple[str, tuple[str, ...]], int] = defaultdict(int)
+    for node in cluster.nodes.values():
+        most[node.kind, of[node.name]] = max(most[node.kind, of[node.name]], node.gpus)
+    return {
+        node.name: (
+            " ".join(of[node.name][1:] or ("no flavor",)) if node.kind in several else "",
+            most[node.kind, of[node.name]],
+        )
+        for node in cluster.nodes.values()
+    }
+
+
+def _groups(cluster: KueueObjects) -> list[tuple[str, ...]]:
+    return [group.flavors for queue in cluster.queues.queues.values() for group in queue.groups]
+
+
+def _tolerated(cluster: KueueObjects, jobs: Sequence[Asked]) -> dict[tuple[Taint, ...], bool]:
+    """Return, by the taints of nodes, whether some workload that waits bears them."""
+    flavors = [one.tolerations for one in cluster.queues.flavors.values()]
+    bears = [(*d.tolerations, *f) for job in jobs for d in job.demands for f in (flavors or [()])]
+    found: dict[tuple[Taint, ...], bool] = {}
+    for node in cluster.nodes.values():
+        if node.taints not in found:
+            taints = [one for one in node.taints if not one[0].endswith("/gpu")]
+            found[node.taints] = not taints or any(
+                all(tolerates(one, taint) for taint in taints) for one in set(bears)
+            )
     return found
+
+
+def _rules(
+    cluster: KueueObjects, jobs: Sequence[Asked], options: Options, types: dict[str, str]
+) -> list[Rule]:
+    """Return rules of order: priorities, StrictFIFO queues, and the order of flavors."""
+    found: list[Rule] = []
+    by_level: dict[int, list[str]] = defaultdict(list)
+    for job in jobs:
+        by_level[job.priority].append(job.name)
+    if len(by_level) > 1:
+        lowest = min(by_level)
+        found += [
+            Priority(tuple(map(escape, names)), level - lowest)
+            for level, names in sorted(by_level.items(), reverse=True)
+            if level > lowest
+        ]
+    strict: dict[str, list[str]] = defaultdict(list)
+    for job in jobs:
+        name = cluster.queue_of(job)
+        if cluster.queues.queues[name].strict:
+            strict[name].append(job.name)
+    found += [StrictOrder(tuple(names)) for names in strict.values() if len(names) > 1]
+    preferred: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for job in jobs:
+        order = options.order(job, types)
+        if len(order) > 1:
+            preferred[order].append(job.name)
+    found += [
+        NodePreference(tuple(map(escape, names)), order) for order, names in preferred.items()
+    ]
+    return found
+
+
+def _note(
+    cluster: KueueObjects,
+    running: Sequence[Running],
+    blocks: Sequence[LiveJob],
+    jobs: Sequence[Asked],
+) -> None:
+    """Add what was assumed, left out or is not read."""
+    notes = cluster.notes
+    notes.append(
+        f"{len(cluster.found['Workload'])} workloads, {len(jobs)} with GPUs that run or wait"
+    )
+    closed = [f"{node.name} ({node.closed})" for node in cluster.nodes.values() if node.closed]
+    if closed:
+        notes.append(f"nothing is started on {some(closed)}")
+    if blocks:
+        words = some([f"{job.gpus} on {job.parts[0][0]}" for job in blocks])
+        notes.append(f"GPUs in use by pods of no admitted workload are left alone: {words}")
+    if not cluster.found["Pod"]:
+        notes.append(
+            "pods outside Kueue are not seen, their GPUs count as free: "
+            "give kubectl get pods -A -o json"
+        )
+    if not cluster.queues.flavors:
+        notes.append(
+            "nodes of flavors are not known, every flavor may be on every node: "
+            "give kubectl get resourceflavors -o json"
+        )
+    named = {queue.cohort for queue in cluster.queues.queues.values() if queue.cohort}
+    if named and not cluster.found["Cohort"]:
+        notes.append(
+            "cohorts are taken to have no quota of their own and none above them: "
+            "give kubectl get cohorts -o json where there are any"
+        )
+    checks = [one.job.name for one in running if one.job.admission and one.job.admission.waits]
+    if checks:
+        notes.append(
+            f"GPUs are kept free for workloads that wait for admission checks: {some(checks)}"
+        )
+    of_jobs: dict[str, list[str]] = defaultdict(list)
+    for job in cluster.asked:
+        for word in job.notes:
+            of_jobs[word].append(job.name)
+    notes += [f"{some(names)}: {word}" for word, names in of_jobs.items()]
+    notes.append("CPUs and memory of nodes are not looked at, only quotas of them")

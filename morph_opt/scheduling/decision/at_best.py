@@ -10,10 +10,57 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.round.tables import Selection
+from morph_opt.scheduling.decision.filling import filled
 from morph_opt.scheduling.decision.method import Solved
 from morph_opt.scheduling.decision.pose import PosedRound
-from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.model import (
+    GangLimit,
+    NodeRule,
+    NonPreemptible,
+    OperatorRules,
+    TenantQuota,
+)
+from morph_opt.scheduling.decision.rules.patterns import matches
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
+)
 from morph_opt.scheduling.solvers.outcome import Outcome, Status, Stop
+
+_TIMELESS = (
+    CohortQuota
+    | GangLimit
+    | NodePreference
+    | NodeRule
+    | NonPreemptible
+    | Priority
+    | StrictOrder
+    | TenantQuota
+)
+"""Rules that allow the same decisions at all times."""
+
+
+def lasts_until_event(posed: PosedRound, selection: Selection) -> bool:
+    """Return whether a decision after which nothing changes stays right until an event.
+
+    It does where all that run must stay where they are, by rules that do not depend on time, and
+    none that waits fits next to them: time changes neither. A set of jobs that fits has one that
+    fits by itself, so that it is enough to try each.
+    """
+    rules = posed.rules.rules
+    if posed.poser.objective.remembers or posed.problem.shared.count:
+        return False
+    kept = [name for rule in rules if isinstance(rule, NonPreemptible) for name in rule.jobs]
+    if not kept or not all(isinstance(rule, _TIMELESS) for rule in rules):
+        return False
+    if (selection.choice != posed.problem.options.stay).any():
+        return False
+    running = (known.job.name for known in posed.state.jobs if known.running is not None)
+    if not all(matches(name, kept) for name in running):
+        return False
+    return bool((filled(posed.problem, posed.worth, selection).choice == selection.choice).all())
 
 
 def at_best(posed: PosedRound) -> Solved | None:

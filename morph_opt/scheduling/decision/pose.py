@@ -22,7 +22,12 @@ from morph_opt.scheduling.decision.candidates.returning import with_start_prices
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.scheduling.decision.objective import Objective, goals_of
 from morph_opt.scheduling.decision.promises import Promises
-from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.scheduling.decision.rules.compile import (
+    apply_rules,
+    preferences,
+    ranks_above,
+    ranks_below,
+)
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 
@@ -40,7 +45,8 @@ class PosedRound:
     view
         Tables and the meaning of their indices.
     goals
-        Goals of the objective, most important first; the last one is the round's value.
+        Goals of the objective after those of priorities, most important first; the last one is the
+        round's value.
     fallback
         Goals in their place if not every promise can be kept; the last ones match ``goals``.
     ranks
@@ -214,7 +220,8 @@ class RoundPoser:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
         goals = goals_of(self.objective, view.problem, data)
-        ranks = ranks_below(view.problem, rules)
+        goals = (*ranks_above(view.problem, state, rules, goals[-1]), *goals)
+        ranks = (*preferences(view.problem, state, rules), *ranks_below(view.problem, rules))
         fallback = self._fallback(view.problem, goals)
         return PosedRound(state, plain, view, goals, fallback, ranks, rules, self, data)
 

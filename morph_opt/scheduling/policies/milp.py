@@ -14,7 +14,7 @@ from morph_opt.core.domain import Allocation, InputError, RoundState
 from morph_opt.core.domain.errors import BrokenWordError, typed
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
-from morph_opt.scheduling.decision.at_best import at_best
+from morph_opt.scheduling.decision.at_best import at_best, lasts_until_event
 from morph_opt.scheduling.decision.fallback import best_at_hand, without_goals
 from morph_opt.scheduling.decision.filling import completed, with_selection
 from morph_opt.scheduling.decision.ladder import Ladder
@@ -165,7 +165,8 @@ class MilpPolicy(Policy):
         self._require_possible(state, allocation)
         report = self._report(posed, solved, selection, value, laps)
         evidence = Evidence(posed, solved, selection)
-        return Decision(allocation, report, evidence, steady=settled is not None)
+        steady = settled is not None or (solved.complete and lasts_until_event(posed, selection))
+        return Decision(allocation, report, evidence, steady=steady)
 
     def _fallen_back(self, posed: PosedRound) -> Selection:
         """Return the fallback's decision, or one of the method for the rules alone.

@@ -31,6 +31,7 @@ from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Lea
 from morph_opt.scheduling.policies.catalog import OBJECTIVES, Needs, ObjectiveSpec, PolicySpec
 from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
 from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
+from morph_opt.scheduling.policies.ruled import Ruled
 from morph_opt.scheduling.solvers.outcome import Limits
 
 __all__ = [
@@ -226,8 +227,12 @@ class Decider:
         InputError
             If it cannot be made, or an option is set that it does not know.
         """
-        self.require_understood(options.changed())
-        if self.objective is None:
+        # The rules of a snapshot; what a user gives to a baseline is refused before.
+        ruled = self.name in BASELINES and bool(options.rules.rules)
+        self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
+        if ruled:
+            policy: Policy = Ruled(self.policy.make(belief, options), options.rules, belief)
+        elif self.objective is None:
             policy = self.policy.make(belief, options)
         else:
             policy = _milp(belief, options, self.objective)

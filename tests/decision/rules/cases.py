@@ -15,6 +15,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.policies.worlds import DP, GC, GPU, cluster, queued, running, state
 
 NOW_S = 180.0
@@ -122,6 +123,63 @@ CASES: dict[str, Case] = {
         _POOL,
         ({"a": {0: [0, 1, 2, 3]}, "c": {1: [0, 1]}},),
         ({"a": {0: list(range(8))}}, {"a": {0: [0, 1, 2, 3]}, "c": {1: [0, 1, 2, 3]}}),
+    ),
+    "cohort_quota": Case(
+        "cohort_quota",
+        "a",
+        state(TWO, _MINE, _THEIRS),
+        # Mine has 2 and borrows at most 1 of what theirs lends, which is 2 of its 4.
+        (
+            CohortQuota("mine", 2, parent="all", borrow=1, tenants=("mine",)),
+            CohortQuota("theirs", 4, parent="all", lend=2, tenants=("theirs",)),
+            CohortQuota("all", 0),
+        ),
+        ({"a": {0: [0, 1]}, "b": {1: [0, 1, 2, 3]}}, {"a": {0: [0, 1]}}, {"b": {0: [0, 1, 2, 3]}}),
+        ({"a": {0: [0, 1, 2, 3]}}, {"a": {0: list(range(8))}}),
+    ),
+    "cohort_quota of a root": Case(
+        "cohort_quota",
+        "b",
+        state(TWO, _MINE, _THEIRS),
+        (
+            CohortQuota("mine", 2, parent="all", tenants=("mine",)),
+            CohortQuota("theirs", 0, parent="all", tenants=("theirs",)),
+            CohortQuota("all", 3),
+        ),
+        ({"a": {0: [0, 1, 2, 3]}}, {"a": {0: [0, 1]}, "b": {1: [0, 1]}}),
+        ({"a": {0: [0, 1]}, "b": {1: [0, 1, 2, 3]}}, {"b": {0: list(range(8))}}),
+    ),
+    "cohort_quota of a running job and of others": Case(
+        "cohort_quota",
+        "new",
+        state(TWO, _old(100.0), queued("new", 4)),
+        # The job that runs must stay and is beyond the limit with what others use.
+        (
+            NonPreemptible(("old",)),
+            CohortQuota("q", 4, tenants=("default",), used=3),
+        ),
+        (_STAY,),
+        ({**_STAY, "new": {1: [0, 1]}}, {**_STAY, "new": {1: [0]}}),
+    ),
+    "cohort_quota by amounts": Case(
+        "cohort_quota",
+        "b",
+        state(TWO, _MINE, _THEIRS),
+        (
+            CohortQuota(
+                "q", 10, "cpu", tenants=("mine", "theirs"), jobs=("a", "b"), amounts=(6.0, 5.0)
+            ),
+        ),
+        ({"a": {0: list(range(8))}}, {"b": {0: [0, 1]}}),
+        ({"a": {0: [0]}, "b": {1: [0]}},),
+    ),
+    "strict_order": Case(
+        "strict_order",
+        "b",
+        state(TWO, _MINE, _THEIRS),
+        (StrictOrder(("a", "gone", "b")),),
+        ({}, {"a": {0: [0, 1]}}, {"a": {0: [0, 1]}, "b": {1: [0, 1]}}),
+        ({"b": {0: [0, 1]}},),
     ),
     "minimum_run": Case(
         "minimum_run",

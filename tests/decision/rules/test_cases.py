@@ -148,6 +148,8 @@ def test_every_word_has_a_case() -> None:
     assert {case.word for case in CASES.values()} == {
         "quota",
         "borrow",
+        "cohort_quota",
+        "strict_order",
         "minimum_run",
         "restart_limit",
         "no_preemption",

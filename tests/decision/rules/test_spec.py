@@ -18,8 +18,8 @@ from morph_opt.scheduling.decision.rules.model import (
     OperatorRules,
     RestartLimit,
     TenantQuota,
-    matches,
 )
+from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.spec import RULE_FIELDS, read_rules, rules_of, to_dict
 from tests.policies.worlds import GPU, cluster
 

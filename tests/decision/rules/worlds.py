@@ -23,8 +23,9 @@ from morph_opt.scheduling.decision.rules.model import (
     RestartLimit,
     Rule,
     TenantQuota,
-    matches,
 )
+from morph_opt.scheduling.decision.rules.patterns import matches
+from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import random_world
 
@@ -71,6 +72,10 @@ def _rules(draw: np.random.Generator, before: RoundState) -> Iterator[Rule]:
             least = max(0, held - (held if more is None else more))
             yield TenantQuota(tenant, least + int(draw.integers(0, 5)), more)
     if draw.random() < chance:
+        yield from random_cohorts(draw)
+    if draw.random() < chance:
+        yield StrictOrder(tuple(draw.permutation(names).tolist()))
+    if draw.random() < chance:
         yield MinimumRun(float(draw.choice([30.0, 90.0, 150.0])), some())
     if draw.random() < chance:
         yield RestartLimit(int(draw.integers(1, 3)), some())
@@ -87,6 +92,23 @@ def _rules(draw: np.random.Generator, before: RoundState) -> Iterator[Rule]:
         start_s = float(draw.choice([0.0, NOW_S, NOW_S + 30.0, NOW_S + 60.0, NOW_S + 120.0]))
         end_s = start_s + float(draw.choice([100.0, 180.0, 900.0]))
         yield Maintenance((str(draw.choice(nodes)),), start_s, end_s, float(draw.choice([0, 90])))
+
+
+def random_cohorts(draw: np.random.Generator, queues: str = "ab") -> Iterator[CohortQuota]:
+    """Queues in cohorts of a tree of up to three levels, with limits and what others use."""
+    cohorts = ["top", "left", "right"][: int(draw.integers(0, 4))]
+
+    def limit() -> float | None:
+        return [None, 0.0, 1.0, 2.0, 3.0][int(draw.integers(5))]
+
+    for at, cohort in enumerate(cohorts):
+        parent = "" if at == 0 else str(draw.choice(cohorts[:at]))
+        yield CohortQuota(cohort, float(draw.integers(0, 3)), "p", parent, limit(), limit())
+    for queue in queues:
+        parent = str(draw.choice(["", *cohorts]))
+        used = float(draw.integers(0, 3)) if draw.random() < 0.3 else 0.0
+        quota = float(draw.integers(0, 5))
+        yield CohortQuota(queue, quota, "p", parent, limit(), limit(), tenants=(queue,), used=used)
 
 
 def plain_view(table: MeasuredTable, before: RoundState, rules: OperatorRules) -> RoundView:

@@ -20,6 +20,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.formulations.worlds.pairs import Pair, Wanted
 from tests.formulations.worlds.rounds import plain_level
 from tests.policies.worlds import LINEAR, cluster, queued, running, state
@@ -67,6 +68,9 @@ def _old(last_start_s: float) -> JobState:
 
 _OLD = state(cluster(8, 8), _old(NOW_S - 50.0))
 _MINE = queued("a", 8, tenant="mine")
+_TREE = (CohortQuota("q", 2, parent="all", borrow=2, tenants=("mine",)), CohortQuota("all", 4))
+_NO_A = GangLimit(("a",), least=99)
+_BOTH = state(cluster(8, 8), queued("a", 2), queued("b", 2))
 _QUOTAS = (TenantQuota("mine", 2, borrow_gpus=None), TenantQuota("theirs", 4))
 
 RULE_PAIRS: dict[str, Pair] = {
@@ -74,6 +78,11 @@ RULE_PAIRS: dict[str, Pair] = {
     "rules.borrow": Pair(  # what its owner has a job for cannot be borrowed
         _ruled(state(cluster(8), _MINE), _QUOTAS, (0, 4)),
         _ruled(state(cluster(8), _MINE, queued("b", 8, tenant="theirs")), _QUOTAS, (0, 4)),
+    ),
+    "rules.cohort_quota": _pair(state(cluster(8), _MINE), _TREE, (0, 4), (0, 8)),
+    "rules.strict_order": Pair(
+        _ruled(_BOTH, [StrictOrder(("a", "b"))], (0, 2), (1, 2)),
+        _ruled(replace(_BOTH, jobs=_BOTH.jobs), [StrictOrder(("a", "b")), _NO_A], (1, 2)),
     ),
     "rules.minimum_run": _pair(_OLD, [MinimumRun(60.0)], (0, 0), (0, 4)),
     "rules.no_preemption": _pair(_OLD, [NonPreemptible(("o*",))], (0, 0), (0, 4)),

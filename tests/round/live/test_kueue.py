@@ -149,7 +149,8 @@ def test_nodes_that_take_nothing_new_and_flavors(tmp_path: Path) -> None:
 def test_an_overdrawn_quota_is_said(tmp_path: Path) -> None:
     items = [node("n1", 8), queue("a", 2), admitted(workload("runs", 1, 4), "a", 4)]
     live = read_live(write(tmp_path, items))
-    assert "cluster queue a holds 4 GPUs, its quota is 2" in live.notes
+    note = "cluster queue a holds 4 nvidia.com/gpu of flavor a100, its quota is 2"
+    assert note in live.notes
     assert started(live) == set()
 
 
@@ -164,15 +165,8 @@ def test_the_command_explains_a_quota(tmp_path: Path, capsys: pytest.CaptureFixt
     ("items", "rule"),
     [
         ([node("n", 1), workload("w", 1, 1)], "no file has an object of kind ClusterQueue"),
-        ([{"kind": "Pod"}, node("n", 1)], "kind: must be one of Workload, Node"),
-        ([node("n", 1), queue("a", 1), queue("b", 1), workload("w", 1, 1)], "local queue 'lq-a'"),
-        (
-            [node("n", 1), queue("a", 1), workload("w", 1, 1) | {"metadata": {"name": "w"}}],
-            "creationTimestamp: is missing",
-        ),
-        ([node("n", 1), queue("a", "half"), workload("w", 1, 1)], "must be a whole number"),  # type: ignore[arg-type]
+        ([{"kind": "Pod"}, node("n", 1)], "no file has an object of kind Workload"),
         ([node("n", 0), queue("a", 1), workload("w", 1, 1)], "no node has GPUs"),
-        ([node("n", 1), queue("a", 1), admitted(workload("w", 1, 1), "x", 1)], "no cluster queue"),
     ],
 )
 def test_what_is_missing_is_refused(tmp_path: Path, items: list[dict[str, Any]], rule: str) -> None:

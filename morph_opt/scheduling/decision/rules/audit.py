@@ -23,8 +23,15 @@ from morph_opt.scheduling.decision.rules.model import (
     RestartLimit,
     Rule,
     TenantQuota,
-    matches,
 )
+from morph_opt.scheduling.decision.rules.patterns import matches
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
+)
+from morph_opt.scheduling.decision.rules.quota_tree import quota_trees
 
 Sizes = Callable[[str], Iterable[int]]
 """Function from a job's name to the GPUs of the configurations in which it could start."""
@@ -38,9 +45,10 @@ class Breach:
     ----------
     word
         Name of the rule, as in its row: ``quota``, ``borrow``, ``minimum_run``,
-        ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``.
+        ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``,
+        ``cohort_quota``, ``strict_order``.
     subject
-        Name of the job, or of the tenant for quotas.
+        Name of the job, or of the tenant for quotas of tenants.
     detail
         Part of the decision that breaks it.
     rule
@@ -99,8 +107,11 @@ def audit(
             found += _over_quota(state, granted, rule)
         elif isinstance(rule, Maintenance):
             found += _in_maintenance(state, granted, rule)
-        else:
+        elif isinstance(rule, StrictOrder):
+            found += _out_of_order(state, granted, rule)
+        elif not isinstance(rule, CohortQuota | Priority | NodePreference):
             found += _of_jobs(state, granted, rule)
+    found += _over_cohorts(state, granted, rules)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if any(quota.borrow_gpus != 0 for quota in quotas):
         found += _over_borrowed(state, granted, rules, quotas, sizes)
@@ -219,6 +230,49 @@ def _over_quota(state: RoundState, granted: Granted, quota: TenantQuota) -> list
     if quota.borrow_gpus is None or used <= quota.gpus + quota.borrow_gpus:
         return []
     return [Breach("quota", quota.tenant, f"holds {used} GPUs", quota)]
+
+
+def _out_of_order(state: RoundState, granted: Granted, rule: StrictOrder) -> list[Breach]:
+    """Queued jobs that start before one that is listed before them."""
+    queued = {job.job.name for job in state.jobs if job.running is None}
+    waits: str | None = None
+    found: list[Breach] = []
+    for name in rule.jobs:
+        if name not in queued:
+            continue
+        if name in granted and waits is not None:
+            found.append(Breach("strict_order", name, f"starts before {waits}", rule))
+        elif name not in granted:
+            waits = name if waits is None else waits
+    return found
+
+
+def _over_cohorts(state: RoundState, granted: Granted, rules: OperatorRules) -> list[Breach]:
+    """Jobs for which a tree of quotas has nothing left, in the order of the snapshot.
+
+    What is used already and what another rule keeps in place comes first, whatever the limits are.
+    """
+    trees = quota_trees(rule for rule in rules.rules if isinstance(rule, CohortQuota))
+    leaves = [node for node in trees.values() if node.quota.tenants]
+    types = [node.type.name for node in state.cluster.nodes]
+    found: list[Breach] = []
+    jobs = [job for job in state.jobs if job.job.name in granted] if leaves else []
+    kept = [job.running is not None and _kept_in_place(state, job, rules) for job in jobs]
+    for first in (True, False):
+        for job, stays in zip(jobs, kept, strict=True):
+            if stays is not first:
+                continue
+            name, parts = job.job.name, granted[job.job.name].placement.parts
+            for node in leaves:
+                gpus = [len(held) for at, held in parts if node.quota.counts_on(types[at])]
+                if not gpus:
+                    continue
+                amount = node.quota.amount_of(job.job.tenant, name, float(sum(gpus)))
+                if amount > max(0.0, node.free) + 1e-6 and not first:
+                    detail = f"asks for {amount:g}, {max(0.0, node.free):g} is left"
+                    found.append(Breach("cohort_quota", name, detail, node.quota))
+                node.add(amount)
+    return found
 
 
 def _over_borrowed(

@@ -6,6 +6,9 @@ row                 meaning
 ``quota[i]``        GPUs started and kept by tenant i, less what it borrows <= its quota
 ``borrow[0]``       borrowed in all <= quota that owners' active jobs cannot use, and not less
                     than what borrowers hold that another rule keeps in place
+``cohort_quota[i]`` amount used at node i of a tree of quotas, less what counts at the node above
+                    it <= what it keeps for itself
+``strict_order[j]`` sum of x[j,k] of a job <= that of the queued job before it
 ``minimum_run[j]``  s[j] >= 1
 ``restart_limit[j]``  sum of x[j,k] <= 0
 ``no_preemption[j]``  s[j] >= 1
@@ -19,6 +22,8 @@ row                 meaning
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +33,7 @@ from formulations.round.tables import CandidateTable, Level, RoundProblem
 from morph_opt.core.domain import RoundState
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.candidates.table import RoundView
+from morph_opt.scheduling.decision.rules.cohorts import CohortForest
 from morph_opt.scheduling.decision.rules.lending import could_use
 from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
@@ -38,7 +44,13 @@ from morph_opt.scheduling.decision.rules.model import (
     OperatorRules,
     RestartLimit,
     TenantQuota,
-    matches,
+)
+from morph_opt.scheduling.decision.rules.patterns import matches
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
 )
 
 
@@ -100,9 +112,14 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
             _add_restart_limit(rows, problem, state, rule)
         elif isinstance(rule, GangLimit):
             _add_gang_limit(rows, problem, state, rule)
+        elif isinstance(rule, StrictOrder):
+            _add_strict_order(rows, problem, state, rule)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if quotas:
         _add_quotas(rows, replace(view, problem=problem), quotas)
+    cohorts = [rule for rule in rules.rules if isinstance(rule, CohortQuota)]
+    if cohorts:
+        _add_cohorts(rows, problem, state, cohorts)
     return replace(view, problem=replace(problem, rules=rows.table()))
 
 
@@ -120,6 +137,57 @@ def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...
         below = nodes.max(initial=1.0) - nodes[members.alone]
         levels.append(Level.of(problem, "tighter_packing", "nodes below the widest shape", below))
     return tuple(levels)
+
+
+def preferences(
+    problem: RoundProblem, state: RoundState, rules: OperatorRules
+) -> tuple[Level, ...]:
+    """Return the level by which jobs start on node types that come early in their list, if any."""
+    demands = [rule for rule in rules.rules if isinstance(rule, NodePreference)]
+    if not demands:
+        return ()
+    types = [kind.name for kind in state.cluster.node_types]
+    candidates, members = problem.candidates, problem.options.members
+    worth = np.zeros(candidates.count)
+    for rule in demands:
+        most = len(rule.node_types)
+        place = {name: most - at for at, name in enumerate(rule.node_types)}
+        by_class = np.asarray([place.get(name, 0) for name in types], dtype=np.float64)
+        for job, known in enumerate(state.jobs):
+            if matches(known.job.name, rule.jobs):
+                mine = _own(problem, job)
+                worth[mine] = by_class[candidates.node_class[mine]]
+    value = np.where(members.starts & (members.alone < candidates.count), 1.0, 0.0)
+    value[value > 0] = worth[members.alone[value > 0]]
+    return (Level.of(problem, "node_preference", "places in lists of node types", value),)
+
+
+def ranks_above(
+    problem: RoundProblem, state: RoundState, rules: OperatorRules, worth: Level
+) -> tuple[Level, ...]:
+    """Levels that rank before the objective: what jobs of each priority and above are worth.
+
+    The lowest priority needs none, as the objective itself is about all jobs.
+    """
+    demands = [rule for rule in rules.rules if isinstance(rule, Priority)]
+    if not demands:
+        return ()
+    priority = np.zeros(problem.jobs.count, dtype=np.int64)
+    for job, known in enumerate(state.jobs):
+        mine = [rule.level for rule in demands if matches(known.job.name, rule.jobs)]
+        priority[job] = max(mine, default=0)
+    waiting = ~problem.jobs.running
+    levels = sorted(set(priority[waiting].tolist()), reverse=True)
+    of_member = priority[problem.options.members.job]
+    return tuple(
+        Level.of(
+            problem,
+            f"priority_{level}".replace("-", "minus_"),
+            worth.unit,
+            np.where(of_member >= level, worth.worth, 0.0),
+        )
+        for level in levels[:-1]
+    )
 
 
 def _own(problem: RoundProblem, job: int) -> list[int]:
@@ -217,6 +285,61 @@ def _add_gang_limit(rows: _Rows, problem: RoundProblem, state: RoundState, rule:
             outside.append((RULE_S, job, 1.0))
         if outside:
             rows.add("gang_limit", (job,), outside, upper=0.0)
+
+
+def _add_strict_order(
+    rows: _Rows, problem: RoundProblem, state: RoundState, rule: StrictOrder
+) -> None:
+    """A row for each queued job of the list but the first."""
+    place = {known.job.name: job for job, known in enumerate(state.jobs)}
+    queued = [place[name] for name in rule.jobs if name in place]
+    queued = [job for job in queued if state.jobs[job].running is None]
+    for before, job in pairwise(queued):
+        entries = [(RULE_X, k, 1.0) for k in _own(problem, job)]
+        entries += [(RULE_X, k, -1.0) for k in _own(problem, before)]
+        if entries:
+            rows.add("strict_order", (job,), entries, upper=0.0)
+
+
+def _add_cohorts(
+    rows: _Rows, problem: RoundProblem, state: RoundState, quotas: list[CohortQuota]
+) -> None:
+    """A row for each node of the trees, each after those below it."""
+    bound = _bound(problem, rows)
+    types = [kind.name for kind in state.cluster.node_types]
+    candidates, holds = problem.candidates, problem.holds
+    held_class = problem.nodes.node_class[holds.node]
+    used: list[list[tuple[int, int, float]]] = []
+    base: list[float] = []
+    for quota in quotas:
+        counts = np.asarray([quota.counts_on(name) for name in types])
+        entries: list[tuple[int, int, float]] = []
+        stays = quota.used
+        for job, known in enumerate(state.jobs if quota.tenants else ()):
+            here = (holds.job == job) & counts[held_class]
+            of = partial(quota.amount_of, known.job.tenant, known.job.name)
+            if not of(1.0):
+                continue
+            for k in _own(problem, job):
+                if counts[candidates.node_class[k]]:
+                    entries.append((RULE_X, k, of(float(candidates.gpus[k]))))
+            if here.any():
+                value = of(float(holds.demand[here, 0].sum()))
+                entries.append((RULE_S, job, value))
+                stays += value * bool(bound[job])
+        used.append(entries)
+        base.append(stays)
+    forest = CohortForest(quotas, base)
+    column: dict[int, int] = {}
+    for at in forest.order:
+        kept, beyond = forest.limits[at]
+        entries = [*used[at], *((RULE_U, column[one], 1.0) for one in forest.children[at])]
+        if forest.parent(at) is not None or forest.orphan(at):
+            column[at] = len(rows.aux)
+            rows.aux.append(beyond)
+            entries.append((RULE_U, column[at], -1.0))
+        if entries:
+            rows.add("cohort_quota", (at,), entries, upper=kept - quotas[at].used)
 
 
 def _usable(problem: RoundProblem, rows: _Rows) -> Bools:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from morph_opt.core.domain import Cluster, InputError
-from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules, matches
+from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules
+from morph_opt.scheduling.decision.rules.patterns import matches
 
 
 def require_known_nodes(rules: OperatorRules, cluster: Cluster) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from functools import lru_cache
 from glob import escape
 
 from morph_opt.core.domain import Cluster, InputError
@@ -16,31 +13,14 @@ from morph_opt.core.domain._validate import (
     require_name,
     require_unique,
 )
-
-_WILD = re.compile(r"[*?[]")
-
-
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
-    plain, others = _sorted_out(tuple(patterns))
-    return name in plain or any(fnmatchcase(name, pattern) for pattern in others)
-
-
-@lru_cache
-def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split patterns into plain names and others, as a rule may list a thousand names."""
-    others = tuple(pattern for pattern in patterns if _WILD.search(pattern))
-    return frozenset(patterns).difference(others), others
-
-
-def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
-    # A single string would be split into patterns of one letter.
-    if not isinstance(patterns, tuple):
-        raise InputError(f"must be a list of patterns, got {patterns!r}", field=field)
-    if not patterns and not empty:
-        raise InputError("must name at least one pattern", field=field)
-    for pattern in patterns:
-        require_name(field, pattern)
+from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
+    require_trees,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +71,7 @@ class MinimumRun:
 
     def __post_init__(self) -> None:
         require_finite("minimum_run.seconds", self.seconds, at_least=0.0)
-        _require_patterns("minimum_run.jobs", self.jobs)
+        require_patterns("minimum_run.jobs", self.jobs)
 
     @property
     def words(self) -> str:
@@ -113,7 +93,7 @@ class RestartLimit:
 
     def __post_init__(self) -> None:
         require_int("restart_limit.per_hour", self.per_hour, at_least=1)
-        _require_patterns("restart_limit.jobs", self.jobs)
+        require_patterns("restart_limit.jobs", self.jobs)
 
     @property
     def words(self) -> str:
@@ -129,7 +109,7 @@ class NonPreemptible:
     jobs: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _require_patterns("non_preemptible.jobs", self.jobs)
+        require_patterns("non_preemptible.jobs", self.jobs)
 
     @property
     def words(self) -> str:
@@ -158,7 +138,7 @@ class NodeRule:
     not_gpu_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_patterns("node_rule.jobs", self.jobs)
+        require_patterns("node_rule.jobs", self.jobs)
         demands = {
             "only_nodes": self.only_nodes,
             "not_nodes": self.not_nodes,
@@ -166,7 +146,7 @@ class NodeRule:
             "not_gpu_types": self.not_gpu_types,
         }
         for field, patterns in demands.items():
-            _require_patterns(f"node_rule.{field}", patterns, empty=True)
+            require_patterns(f"node_rule.{field}", patterns, empty=True)
         if not any(demands.values()):
             raise InputError(f"must have one of {', '.join(demands)}", field="node_rule")
 
@@ -204,7 +184,7 @@ class GangLimit:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        _require_patterns("gang_limit.jobs", self.jobs)
+        require_patterns("gang_limit.jobs", self.jobs)
         require_int("gang_limit.least", self.least, at_least=1)
         if self.most is not None:
             require_int("gang_limit.most", self.most, at_least=self.least)
@@ -236,7 +216,7 @@ class Maintenance:
     lead_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_patterns("maintenance.nodes", self.nodes)
+        require_patterns("maintenance.nodes", self.nodes)
         require_finite("maintenance.start_s", self.start_s)
         require_finite("maintenance.end_s", self.end_s, above=self.start_s)
         require_finite("maintenance.lead_s", self.lead_s, at_least=0.0)
@@ -250,7 +230,19 @@ class Maintenance:
         )
 
 
-Rule = TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit | Maintenance
+Rule = (
+    TenantQuota
+    | MinimumRun
+    | RestartLimit
+    | NonPreemptible
+    | NodeRule
+    | GangLimit
+    | Maintenance
+    | CohortQuota
+    | StrictOrder
+    | Priority
+    | NodePreference
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +266,12 @@ class OperatorRules:
     def __post_init__(self) -> None:
         quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
         require_unique("quota.tenant", quotas)
+        places = [(r.pool, r.name) for r in self.rules if isinstance(r, CohortQuota)]
+        if len(set(places)) < len(places):
+            twice = next(place for place in places if places.count(place) > 1)
+            rule = f"{twice[1]!r} is listed twice for pool {twice[0]!r}"
+            raise InputError(rule, field="cohort_quota.name")
+        require_trees([rule for rule in self.rules if isinstance(rule, CohortQuota)])
 
     @property
     def smallest_gang(self) -> int:

@@ -11,7 +11,8 @@ from morph_opt.core.domain import Allocation, RoundState
 from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
 from morph_opt.scheduling.decision.rules.lending import could_use
-from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, matches
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.decision.rules.patterns import matches
 
 
 def require_kept(

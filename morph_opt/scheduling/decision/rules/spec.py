@@ -19,6 +19,12 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
+)
 
 KINDS: dict[str, type[Rule]] = {
     "quota": TenantQuota,
@@ -28,6 +34,10 @@ KINDS: dict[str, type[Rule]] = {
     "node_rule": NodeRule,
     "gang_limit": GangLimit,
     "maintenance": Maintenance,
+    "cohort_quota": CohortQuota,
+    "strict_order": StrictOrder,
+    "priority": Priority,
+    "node_preference": NodePreference,
 }
 """Class of rule by the name of its table array, ``[[quota]]`` and so on."""
 

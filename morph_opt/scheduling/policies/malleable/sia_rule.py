@@ -51,7 +51,7 @@ class SiaJob:
     @property
     def restart_factor(self) -> float:
         """Discount of a change of configuration."""
-        if self.age_s < self.restart_s:
+        if self.age_s < self.restart_s or self.age_s == 0.0:
             return 1.0
         worked_s = max(0.0, self.age_s - self.restarts * self.restart_s)
         return worked_s / (self.age_s + self.restart_s)

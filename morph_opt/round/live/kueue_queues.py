@@ -1,0 +1,390 @@
+"""Kueue's cluster queues, cohorts, flavors and local queues, and the trees of their quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from morph_opt.core.documents import Fields
+from morph_opt.round.live.kube_fields import (
+    Expression,
+    Taint,
+    Toleration,
+    expressions_of,
+    holds,
+    meta_of,
+    name_of,
+    quantity_of,
+    taints_of,
+    tolerations_of,
+)
+from morph_opt.scheduling.decision.rules.queues import CohortQuota
+from morph_opt.scheduling.decision.rules.quota_tree import QuotaNode, quota_trees
+
+Slot = tuple[str, str]
+"""A flavor and a resource: what a quota is of."""
+
+USUAL = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
+"""Resources that pods ask for everywhere, which some sites leave out of their quotas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A resource flavor: which nodes it is of, and what its pods bear.
+
+    Parameters
+    ----------
+    labels
+        Labels of its nodes.
+    taints
+        Taints of its nodes, which pods must tolerate to be given the flavor.
+    tolerations
+        Tolerations that its pods are given.
+    topology
+        Name of the topology of its nodes; "" without one.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Resources of a queue that get one flavor together, and the flavors in their order."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Nominal quota, borrowing limit and lending limit; None for no limit."""
+
+    nominal: float
+    borrow: float | None = None
+    lend: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A cluster queue.
+
+    Parameters
+    ----------
+    cohort
+        Name of the cohort that it is in; "" for none.
+    groups, quotas
+        Its resource groups, and its limits by flavor and resource.
+    strict
+        Whether it is StrictFIFO.
+    away
+        Why nothing of it starts; "" if it is open.
+    selector
+        Conditions on labels of the namespaces that may use it; None where none is given.
+    more
+        Settings that are not read, for the notes.
+    """
+
+    name: str
+    cohort: str
+    groups: tuple[Group, ...]
+    quotas: Mapping[Slot, Limits]
+    strict: bool
+    away: str
+    selector: tuple[Expression, ...] | None
+    more: tuple[str, ...]
+
+    def group_of(self, resource: str) -> Group | None:
+        """Return the group that covers a resource; None if none does."""
+        return next((one for one in self.groups if resource in one.resources), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A local queue: its cluster queue, and why nothing of it starts; "" if it is open."""
+
+    queue: str
+    away: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A cohort: the one above it, and quotas of its own."""
+
+    name: str
+    parent: str
+    quotas: Mapping[Slot, Limits]
+
+
+@dataclass(slots=True)
+class Queues:
+    """All queues of a cluster.
+
+    Parameters
+    ----------
+    queues, cohorts, flavors, local
+        By name; local queues by namespace and name.
+    """
+
+    queues: dict[str, Queue] = field(default_factory=dict)
+    cohorts: dict[str, Cohort] = field(default_factory=dict)
+    flavors: dict[str, Flavor] = field(default_factory=dict)
+    local: dict[str, LocalQueue] = field(default_factory=dict)
+
+    def above(self, name: str) -> str:
+        """Return the parent of a cohort; "" for a root, and for one that is only named."""
+        known = self.cohorts.get(name)
+        return known.parent if known is not None else ""
+
+    def is_cyclic(self, cohort: str) -> bool:
+        """Return whether a cohort is below itself; Kueue keeps its queues inactive."""
+        seen: set[str] = set()
+        while cohort:
+            if cohort in seen:
+                return True
+            seen.add(cohort)
+            cohort = self.above(cohort)
+        return False
+
+    def away(self, name: str) -> str:
+        """Return why nothing of a cluster queue starts; "" if it is open."""
+        queue = self.queues[name]
+        if queue.away:
+            return queue.away
+        if self.is_cyclic(queue.cohort):
+            return f"cohort {queue.cohort} of its cluster queue {name} is below itself"
+        missing = [
+            one for group in queue.groups for one in group.flavors if one not in self.flavors
+        ]
+        if self.flavors and missing:
+            return f"its cluster queue {name} is inactive: there is no flavor {missing[0]}"
+        return ""
+
+    def slots(self) -> list[Slot]:
+        """Return every flavor and resource with a quota, in order of appearance."""
+        of_queues = [slot for one in self.queues.values() for slot in one.quotas]
+        of_cohorts = [slot for one in self.cohorts.values() for slot in one.quotas]
+        return list(dict.fromkeys([*of_queues, *of_cohorts]))
+
+    def label(self, cohort: str) -> str:
+        """Return the name of a cohort among rules, where a queue may have the same one."""
+        return f"{cohort} (cohort)" if cohort in self.queues else cohort
+
+    def tree(
+        self,
+        slot: Slot,
+        used: Mapping[tuple[str, Slot], float],
+        members: Mapping[str, CohortQuota] | None = None,
+    ) -> list[CohortQuota]:
+        """Return the rules of the quotas of a flavor and resource.
+
+        Parameters
+        ----------
+        used
+            Amount by cluster queue and slot that others than the jobs of the round use.
+        members
+            Which jobs of a queue are counted, by its name; other fields are set here.
+        """
+        pool = pool_of(slot)
+        found: list[CohortQuota] = []
+        cohorts: dict[str, None] = {}
+        for name, queue in self.queues.items():
+            limits = queue.quotas.get(slot)
+            beside = used.get((name, slot), 0.0)
+            if self.is_cyclic(queue.cohort) or (limits is None and not beside):
+                continue
+            limits = limits or Limits(0.0)
+            of = (members or {}).get(name, CohortQuota(name, 0.0, tenants=(name,)))
+            found.append(
+                CohortQuota(
+                    name,
+                    limits.nominal,
+                    pool,
+                    self.label(queue.cohort) if queue.cohort else "",
+                    limits.borrow if queue.cohort else None,
+                    limits.lend if queue.cohort else None,
+                    (name,),
+                    of.jobs,
+                    of.amounts,
+                    of.node_types,
+                    beside,
+                )
+            )
+            if queue.cohort:
+                cohorts[queue.cohort] = None
+        # A cohort without queues lends its own quota to others of its tree.
+        cohorts |= {
+            one.name: None
+            for one in self.cohorts.values()
+            if slot in one.quotas and not self.is_cyclic(one.name)
+        }
+        listed = list(cohorts)
+        for cohort in listed:
+            above = self.above(cohort)
+            if above and above not in cohorts:
+                cohorts[above] = None
+                listed.append(above)
+        for name in listed:
+            known = self.cohorts.get(name, Cohort(name, "", {}))
+            limits = known.quotas.get(slot, Limits(0.0))
+            parent = self.label(known.parent) if known.parent else ""
+            found.append(
+                CohortQuota(
+                    self.label(name),
+                    limits.nominal,
+                    pool,
+                    parent,
+                    limits.borrow if parent else None,
+                    limits.lend if parent else None,
+                )
+            )
+        return found
+
+    def leaves(self, slots: Iterable[Slot]) -> dict[tuple[str, Slot], QuotaNode]:
+        """Return the nodes of queues in trees that nobody uses, by queue and slot."""
+        found: dict[tuple[str, Slot], QuotaNode] = {}
+        for slot in slots:
+            nodes = quota_trees(self.tree(slot, {}))
+            for (_, name), node in nodes.items():
+                if node.quota.tenants:
+                    found[name, slot] = node
+        return found
+
+
+def pool_of(slot: Slot) -> str:
+    """Return the name of a flavor and resource among rules."""
+    return f"{slot[0]} ({slot[1]})"
+
+
+def read_flavor(item: Fields) -> Flavor:
+    """Read a ResourceFlavor."""
+    spec = item.object("spec", None, {})
+    labels = spec.value("nodeLabels", dict[str, str], {}) if spec.has("nodeLabels") else {}
+    topology = spec.text("topologyName") if spec.has("topologyName") else ""
+    return Flavor(
+        name_of(item), labels, taints_of(spec, "nodeTaints"), tolerations_of(spec), topology
+    )
+
+
+def read_queue(item: Fields) -> Queue:
+    """Read a ClusterQueue."""
+    spec, name = item.object("spec", None), name_of(item)
+    groups, quotas = _groups(spec)
+    away = ""
+    if (stop := _stop(spec)) != "None":
+        away = f"its cluster queue {name} is stopped ({stop})"
+    elif reason := _inactive(item):
+        away = f"its cluster queue {name} is not active: {reason}"
+    selector = None
+    if spec.has("namespaceSelector"):
+        selector = expressions_of(spec.object("namespaceSelector", None))
+    return Queue(
+        name,
+        _text(spec, "cohort") or _text(spec, "cohortName"),
+        groups,
+        quotas,
+        _text(spec, "queueingStrategy") == "StrictFIFO",
+        away,
+        selector,
+        tuple(_not_read(spec)),
+    )
+
+
+def _not_read(spec: Fields) -> Iterable[str]:
+    """Yield settings of a queue that may change who starts and are not read."""
+    checks = spec.has("admissionChecks") and bool(spec.raw("admissionChecks"))
+    if checks or spec.has("admissionChecksStrategy"):
+        yield "admission checks, which may keep a workload waiting after it has quota"
+    if spec.has("preemption"):
+        policy = spec.object("preemption", None)
+        policies = [_text(policy, word) for word in ("withinClusterQueue", "reclaimWithinCohort")]
+        if any(one not in ("", "Never") for one in policies):
+            yield "preemption, by which Kueue may stop some for others: here whoever runs stays"
+    if spec.has("fairSharing"):
+        yield "fair sharing, by which Kueue may start others first"
+    if spec.has("admissionScope"):
+        yield "usage of local queues (admissionScope), by which Kueue may start others first"
+
+
+def read_cohort(item: Fields) -> Cohort:
+    """Read a Cohort."""
+    spec = item.object("spec", None, {})
+    _, quotas = _groups(spec)
+    return Cohort(name_of(item), _text(spec, "parentName") or _text(spec, "parent"), quotas)
+
+
+def read_local_queue(item: Fields) -> tuple[str, LocalQueue]:
+    """Read a LocalQueue with its namespace and name."""
+    spec, name = item.object("spec", None), name_of(item)
+    away = ""
+    if (stop := _stop(spec)) != "None":
+        away = f"its local queue {name} is stopped ({stop})"
+    space = meta_of(item).text("namespace", "default")
+    return f"{space}/{name}", LocalQueue(spec.text("clusterQueue"), away)
+
+
+def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
+    """Return resource groups and limits by flavor and resource."""
+    groups: list[Group] = []
+    quotas: dict[Slot, Limits] = {}
+    for group in spec.objects("resourceGroups", None) if spec.has("resourceGroups") else ():
+        resources: dict[str, None] = {}
+        if group.has("coveredResources"):
+            resources |= dict.fromkeys(group.value("coveredResources", tuple[str, ...]))
+        flavors = group.objects("flavors", None)
+        for flavor in flavors:
+            for one in flavor.objects("resources", None, []):
+                name = one.text("name")
+                resources[name] = None
+                borrow, lend = (
+                    quantity_of(one, word) if one.has(word) else None
+                    for word in ("borrowingLimit", "lendingLimit")
+                )
+                nominal = quantity_of(one, "nominalQuota") if one.has("nominalQuota") else 0.0
+                quotas[flavor.text("name"), name] = Limits(nominal, borrow, lend)
+        groups.append(Group(tuple(resources), tuple(one.text("name") for one in flavors)))
+    return tuple(groups), quotas
+
+
+def _text(spec: Fields, name: str) -> str:
+    """Return a text; "" where it is missing or null."""
+    return spec.text(name) if spec.has(name) else ""
+
+
+def _stop(spec: Fields) -> str:
+    return _text(spec, "stopPolicy") or "None"
+
+
+def _inactive(item: Fields) -> str:
+    """Return why a queue says that it is not active; "" if it is, or says nothing."""
+    status = item.object("status", None) if item.has("status") else None
+    for one in status.objects("conditions", None, []) if status is not None else ():
+        if one.text("type") == "Active" and one.text("status") == "False":
+            return one.text("message", "") or one.text("reason", "") or "no reason is given"
+    return ""
+
+
+def allowed_spaces(queue: Queue, spaces: Mapping[str, Mapping[str, str]], space: str) -> str:
+    """Return "yes", "no" or "unknown": whether workloads of a namespace may use a queue."""
+    if not queue.selector:
+        return "yes"
+    name = {"kubernetes.io/metadata.name": space}
+    if space in spaces:
+        known = {**name, **spaces[space]}
+        return "yes" if all(holds(one, known) for one in queue.selector) else "no"
+    if all(key in name for key, _, _ in queue.selector):
+        return "yes" if all(holds(one, name) for one in queue.selector) else "no"
+    return "unknown"
+
+
+def quota_reason(queue: str, needs: Sequence[tuple[Slot, float, float]]) -> str:
+    """Return why a queue can never give what is asked for: slot, amount asked for, and limit."""
+    words = "; ".join(
+        f"{limit:g} of flavor {flavor}" if limit else f"none of flavor {flavor}"
+        for (flavor, _), _, limit in needs
+    )
+    (_, resource), amount, _ = needs[0]
+    return f"asks for {amount:g} {resource}, and its cluster queue {queue} may have at most {words}"

@@ -1,0 +1,203 @@
+"""Rules of queues: trees of quotas, orders, priorities and preferred nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from morph_opt.core.domain import InputError
+from morph_opt.core.domain._validate import (
+    MOST_WHOLE,
+    require_finite,
+    require_int,
+    require_name,
+    require_unique,
+)
+from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
+
+_SHOWN = 4
+"""Jobs that a sentence names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CohortQuota:
+    """A node of a tree of quotas: a queue with tenants, or a cohort of queues and cohorts.
+
+    A node and all below it hold at most the sum of their quotas, plus what the node may borrow
+    from the tree above it. What a node lends is limited by ``lend``; what it keeps is its own
+    alone. Nodes of one ``pool`` make a tree; a parent that no rule names limits nothing.
+
+    Parameters
+    ----------
+    name
+        Name of the node, unique in its pool.
+    gpus
+        Quota of its own, in GPUs or in the unit of ``amounts``.
+    pool
+        What is counted, for example a flavor of GPUs.
+    parent
+        Cohort that it is in; "" for the root of a tree.
+    borrow, lend
+        Most that it may hold beyond its quota, and lend of it; None: any amount.
+    tenants
+        Tenants whose jobs are counted at this node; () for cohorts.
+    jobs
+        Patterns of those of their jobs that are counted; () for all.
+    amounts
+        Amount of each entry of ``jobs``, wherever it runs; () where its GPUs are counted.
+    node_types
+        Patterns of the types of nodes on which they are counted; () for all.
+    used
+        Amount that is used by others than the jobs of the round.
+    note
+        What messages say of it besides, for example what is in use.
+    """
+
+    name: str
+    gpus: float
+    pool: str = ""
+    parent: str = ""
+    borrow: float | None = None
+    lend: float | None = None
+    tenants: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    amounts: tuple[float, ...] = ()
+    node_types: tuple[str, ...] = ()
+    used: float = 0.0
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        require_name("cohort_quota.name", self.name)
+        for field in ("gpus", "borrow", "lend", "used"):
+            value = getattr(self, field)
+            if value is not None:
+                require_finite(f"cohort_quota.{field}", value, at_least=0.0)
+        for field in ("tenants", "jobs", "node_types"):
+            require_patterns(f"cohort_quota.{field}", getattr(self, field), empty=True)
+        if self.amounts and len(self.amounts) != len(self.jobs):
+            rule = f"must have one entry for each of the {len(self.jobs)} jobs"
+            raise InputError(rule, field="cohort_quota.amounts")
+        for amount in self.amounts:
+            require_finite("cohort_quota.amounts", amount, at_least=0.0)
+
+    def amount_of(self, tenant: str, job: str, gpus: float) -> float:
+        """Return what a job counts for that holds so many GPUs on nodes that are counted."""
+        if tenant not in self.tenants or (self.jobs and not matches(job, self.jobs)):
+            return 0.0
+        if not self.amounts:
+            return gpus
+        pairs = zip(self.jobs, self.amounts, strict=True)
+        return next(amount for pattern, amount in pairs if matches(job, (pattern,)))
+
+    def counts_on(self, node_type: str) -> bool:
+        """Return whether what runs on nodes of a type is counted."""
+        return not self.node_types or matches(node_type, self.node_types)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        unit = "" if self.amounts else " GPUs"
+        unit += f" of {self.pool}" if self.pool else ""
+        if not self.tenants:
+            return (
+                f"quota: cohort {self.name}: its queues together hold at most the sum of their "
+                f"quotas and {self.gpus:g}{unit} of its own{self._limits}"
+            )
+        return f"quota: queue {self.name} has {self.gpus:g}{unit}{self._limits}"
+
+    @property
+    def _limits(self) -> str:
+        """The place in the tree, the limits there, and the note."""
+        note = f" ({self.note})" if self.note else ""
+        if not self.parent:
+            return note
+        borrow = "" if self.borrow is None else f", borrows at most {self.borrow:g}"
+        lend = "" if self.lend is None else f", lends at most {self.lend:g}"
+        return f", is in cohort {self.parent}{borrow}{lend}{note}"
+
+
+@dataclass(frozen=True, slots=True)
+class StrictOrder:
+    """Queued jobs start in this order: none before the one that is listed before it."""
+
+    jobs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require_patterns("strict_order.jobs", self.jobs)
+        require_unique("strict_order.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
+        return f"strict_order: {shown} start in this order"
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """What these jobs are worth comes before what jobs of a lower level are worth.
+
+    Parameters
+    ----------
+    jobs
+        Patterns of the jobs' names.
+    level
+        Higher levels come first; jobs that no rule names have level 0.
+    """
+
+    jobs: tuple[str, ...]
+    level: int
+
+    def __post_init__(self) -> None:
+        require_patterns("priority.jobs", self.jobs)
+        require_int("priority.level", self.level, at_least=-MOST_WHOLE)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
+        return f"priority: {shown} have level {self.level}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePreference:
+    """Where nothing else decides, these jobs start on the first of these types of nodes.
+
+    Parameters
+    ----------
+    jobs
+        Patterns of the jobs' names.
+    node_types
+        Names of node types, best first; types that are not listed come last.
+    """
+
+    jobs: tuple[str, ...]
+    node_types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require_patterns("node_preference.jobs", self.jobs)
+        require_patterns("node_preference.node_types", self.node_types)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
+        return f"node_preference: {shown} prefer {', '.join(self.node_types)}"
+
+
+def require_trees(quotas: Iterable[CohortQuota]) -> None:
+    """Refuse cohorts that are below themselves.
+
+    Raises
+    ------
+    InputError
+        With the name of one of them.
+    """
+    parent = {(quota.pool, quota.name): quota.parent for quota in quotas}
+    for (pool, name), first in parent.items():
+        seen, at = {name}, first
+        while at and (pool, at) in parent:
+            if at in seen:
+                raise InputError(f"{at!r} is below itself", field="cohort_quota.parent")
+            seen.add(at)
+            at = parent[pool, at]

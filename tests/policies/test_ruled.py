@@ -1,0 +1,97 @@
+"""Baselines under the rules of a snapshot: they decide, and the rules are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from morph_opt.core.domain import RoundState
+from morph_opt.round.decide import decide_round
+from morph_opt.round.snapshot import Snapshot
+from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.model import NodeRule, NonPreemptible, OperatorRules, Rule
+from morph_opt.scheduling.decision.rules.queues import (
+    CohortQuota,
+    NodePreference,
+    Priority,
+    StrictOrder,
+)
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import BASELINES
+from tests.policies.worlds import cluster, queued, running, speeds, state
+
+FIXED = speeds({"m": {"1": 8.0, "2": 4.0, "4": 2.0, "8": 1.0, "4+4": 1.0}})
+RIGID = ("fifo", "fifo:skip", "srtf", "tiresias:2d-las", "allox", "gandiva")
+
+
+def started(before: RoundState, policy: str, *rules: Rule) -> dict[str, tuple[int, ...]]:
+    """Nodes of the jobs that a policy starts; its decision keeps the rules."""
+    own = OperatorRules(rules)
+    decided = decide_round(Snapshot(before, FIXED, own), PolicyOptions(), policy=policy)
+    allocation = decided.decision.allocation
+    assert audit(before, allocation, own) == ()
+    held = {known.job.name for known in before.jobs if known.running is not None}
+    found = allocation.by_job()
+    return {name: one.placement.nodes for name, one in found.items() if name not in held}
+
+
+@pytest.mark.parametrize("policy", RIGID)
+def test_the_higher_priority_starts_whoever_came_first(policy: str) -> None:
+    before = state(cluster(8), queued("early", 8), queued("urgent", 8, submission_s=60.0))
+    assert set(started(before, policy, Priority(("urgent",), 1))) == {"urgent"}
+    assert set(started(before, policy, Priority(("early",), 1))) == {"early"}
+
+
+@pytest.mark.parametrize("policy", RIGID)
+def test_quotas_and_stays_are_kept_and_others_go_on(policy: str) -> None:
+    """16 GPUs, 4 in use: a's 8 are beyond its quota of 6, b's 8 are not."""
+    before = state(
+        cluster(8, 8),
+        running("r", {0: [0, 1, 2, 3]}, tenant="a"),
+        queued("a", 8, tenant="a"),
+        queued("b", 8, tenant="b"),
+    )
+    rules = (NonPreemptible(("*",)), CohortQuota("a", 6, tenants=("a",)))
+    assert started(before, policy, *rules) == {"b": (1,)}
+
+
+@pytest.mark.parametrize("policy", RIGID)
+def test_jobs_go_to_nodes_that_they_may_use(policy: str) -> None:
+    before = state(cluster(8, 8), queued("a", 4), queued("b", 4))
+    rules = (NodeRule(("a",), only_nodes=("n1",)), NodeRule(("b",), only_nodes=("n1",)))
+    assert started(before, policy, *rules) == {"a": (1,), "b": (1,)}
+
+
+def test_a_strict_order_is_kept_where_the_first_does_not_fit() -> None:
+    """The first has no node that it may use; so the second waits, too."""
+    before = state(cluster(4, 8), queued("first", 8), queued("second", 2))
+    rules = (NodeRule(("first",), only_nodes=("n0",)), StrictOrder(("first", "second")))
+    assert started(before, "fifo:skip", *rules) == {}
+
+
+def test_jobs_prefer_the_first_type_of_their_list() -> None:
+    before = state(cluster(4, 8), queued("a", 2))
+    first, second = (node.type.name for node in before.cluster.nodes)
+    assert first != second
+    for order, node in (((first, second), 0), ((second, first), 1)):
+        assert started(before, "fifo", NodePreference(("a",), order)) == {"a": (node,)}
+
+
+ASK_MORE = {"easyscale:yarn-cs", "easyscale:homo", "easyscale:heter", "gavel:cost"}
+"""Baselines that need jobs of workers, or prices."""
+
+
+@pytest.mark.parametrize("policy", sorted(set(BASELINES) - ASK_MORE))
+def test_every_baseline_decides_under_rules(policy: str) -> None:
+    draw = np.random.default_rng(3)
+    sizes = draw.choice([1, 2, 4, 8], 6).tolist()
+    jobs = [queued(f"q{at}", gpus, tenant="ab"[at % 2]) for at, gpus in enumerate(sizes)]
+    before = state(cluster(8, 8), running("r", {0: [0, 1]}, tenant="a"), *jobs)
+    rules = (
+        NonPreemptible(("*",)),
+        CohortQuota("a", 4, parent="all", tenants=("a",)),
+        CohortQuota("b", 2, parent="all", borrow=2, tenants=("b",)),
+        CohortQuota("all", 2),
+        Priority(("q1", "q4"), 5),
+    )
+    assert "r" not in started(before, policy, *rules)
