@@ -18,6 +18,7 @@ from formulations.round.decode import (
     room_after_stays,
     started_parts,
 )
+from formulations.round.rule_table import RULE_X
 from formulations.round.rules import broken_rule
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
@@ -131,18 +132,47 @@ def filled(
     np.maximum.at(best, candidates.job[fine], density[fine])
     start = np.searchsorted(candidates.job, np.arange(jobs + 1))
     fine, waiting = fits, np.unique(candidates.job[fits])
+    entries, places = _RuleEntries(problem), (candidates.templates[1], candidates.node_set)
+    # Invariant: answers for candidates that are alike, valid until a job starts.
+    breaks: dict[bytes, bool] = {}
+    nowhere: set[tuple[int, int]] = set()
     for job in waiting[np.argsort(-best[waiting], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
         mine = mine[fine[mine] & (candidates.gpus[mine] <= room.nodes[:, 0].sum() + FEASIBILITY)]
         for candidate in mine[np.argsort(-level.value[mine], kind="stable")].tolist():
+            where = int(places[0][candidate]), int(places[1][candidate])
+            if where in nowhere:
+                continue
             choice[job] = candidate
-            if broken_rule(problem, Selection(choice, tuple(spots))) is None:
-                found = place_parts(problem, candidate, room)
-                if found is not None:
-                    spots[job] = found
-                    break
+            key = entries.of(candidate)
+            if key not in breaks:
+                breaks[key] = broken_rule(problem, Selection(choice, tuple(spots))) is not None
+            found = None if breaks[key] else place_parts(problem, candidate, room)
+            if found is not None:
+                spots[job] = found
+                breaks.clear()
+                nowhere.clear()
+                break
             choice[job] = NONE
+            if not breaks[key]:
+                nowhere.add(where)
     return Selection(choice, tuple(spots))
+
+
+class _RuleEntries:
+    """Entries of candidates in rows of rules; candidates with the same ones break the same rows."""
+
+    def __init__(self, problem: RoundProblem) -> None:
+        rules = problem.rules
+        mine = np.flatnonzero(rules.kind == RULE_X)
+        mine = mine[np.lexsort((rules.row[mine], rules.index[mine]))]
+        self._row, self._value = rules.row[mine], rules.value[mine]
+        self._first = np.searchsorted(rules.index[mine], np.arange(problem.candidates.count + 1))
+
+    def of(self, candidate: int) -> bytes:
+        """Return the rows and coefficients of a candidate as a key."""
+        own = slice(int(self._first[candidate]), int(self._first[candidate + 1]))
+        return self._row[own].tobytes() + self._value[own].tobytes()
 
 
 def room_left(problem: RoundProblem, selection: Selection) -> Room:
