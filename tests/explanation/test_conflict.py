@@ -22,7 +22,12 @@ from morph_opt.scheduling.decision.rules.model import (
     TenantQuota,
 )
 from morph_opt.scheduling.explanation.case import Case
-from morph_opt.scheduling.explanation.conflict import Conflict, rules_in_conflict, smallest_conflict
+from morph_opt.scheduling.explanation.conflict import (
+    Conflict,
+    RuleConflictError,
+    rules_in_conflict,
+    smallest_conflict,
+)
 from morph_opt.scheduling.policies.objectives.plain import Throughput
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.decision.rules.worlds import best_by_audit, plain_view, ruled_world
@@ -83,6 +88,22 @@ def test_nothing_contradicts_itself() -> None:
 
 
 # ---------------------------------------------------------------- operator's rules
+
+
+def test_a_proven_conflict_is_one_however_little_is_settled() -> None:
+    """Nothing is known of smaller sets, or of some: what is left out is never wrong."""
+    nothing = smallest_conflict(range(4), lambda _: None, proven=True)
+    assert nothing == Conflict((0, 1, 2, 3), smallest=False, irreducible=False)
+    assert smallest_conflict(range(4), lambda _: None) is None
+
+    def some(subset: tuple[int, ...]) -> bool | None:
+        return None if 3 in subset and len(subset) < 3 else {1, 3} <= set(subset)
+
+    found = smallest_conflict(range(4), some, proven=True)
+    assert found is not None
+    assert {1, 3} <= set(found.items)
+    assert not found.irreducible
+    assert "not all of them may be needed" in str(RuleConflictError(found))  # type: ignore[arg-type]
 
 
 def conflict_of(
