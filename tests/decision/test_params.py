@@ -54,7 +54,7 @@ def test_no_steering_number_is_a_constant_of_a_module() -> None:
                 found.add(ast.unparse(node))
     # A unit, and the default of an option of users.
     allowed = {"HOUR_S = 3600.0", "FACTOR = 2.0"}
-    assert found == allowed
+    assert found <= allowed
 
 
 def test_every_parameter_has_a_sentence() -> None:

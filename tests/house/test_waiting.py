@@ -12,6 +12,7 @@ CLOCKS = {"monotonic", "perf_counter", "time", "time_ns", "monotonic_ns", "perf_
 
 ALLOWED = {
     "tests/waiting.py": "the one clock",
+    "tests/policies/test_short_limits.py": "limits of no time at all, on every machine",
     "tests/solvers/test_adapters.py": "what ends by its time limit; an incumbent is waited for",
     "tests/solvers/test_codes.py": "limits and times of no solve at all",
     "tests/solvers/test_highs.py": "what ends by its time limit, and a solve of milliseconds",
