@@ -6,6 +6,7 @@ import html
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +71,18 @@ class RoundDecision:
 
     @property
     def value(self) -> float | None:
-        """Value of the objective, to the digits that documents have; None if there is none."""
-        return rounded(self.decision.report.objective)
+        """Value of the objective, rounded down as in documents; None if there is none."""
+        return rounded(self.decision.report.objective, ROUND_FLOOR)
 
     @property
     def bound(self) -> float | None:
-        """Proven upper bound on the value; None if nothing is proven."""
-        return rounded(self.decision.report.bound)
+        """Proven upper bound on the value, rounded up; None if nothing is proven."""
+        return rounded(self.decision.report.bound, ROUND_CEILING)
 
     @property
     def gap(self) -> float | None:
-        """Relative distance from `value` to `bound`; None if nothing is proven."""
-        return rounded(self.decision.report.gap)
+        """Relative distance from value to bound, rounded up; None if nothing is proven."""
+        return rounded(self.decision.report.gap, ROUND_CEILING)
 
     @property
     def status(self) -> str:
@@ -119,7 +120,7 @@ class RoundDecision:
             "gap": self.gap,
             "bound_by": report.bound_by or None,
             "step": report.step or None,
-            "gap_of_gain": rounded(report.gap_of_gain),
+            "gap_of_gain": rounded(report.gap_of_gain, ROUND_CEILING),
             "size": {
                 "jobs": len(state.jobs),
                 "candidates": report.candidates,
@@ -196,7 +197,8 @@ class RoundDecision:
         Returns
         -------
         str
-            Its size, and what a unit of its objective is worth; the file begins with it.
+            Size of the model, and worth of a unit of its objective; the file begins with it. With
+            rules of lower rank than the objective it names the last goal, which the file optimises.
 
         Raises
         ------
@@ -216,6 +218,12 @@ class RoundDecision:
             f"{model.rows} rows, {model.columns} columns; "
             f"a unit of the objective is {sign}{unit!r} {goal}"
         )
+        objective = evidence.posed.worth.name
+        if goal != objective:
+            note += (
+                f", the last goal; rows keep {objective}, which ranks before it, at {self.value}"
+            )
+            model = replace(model, name=f"{self.options.formulation} {goal}")
         write_model(model, file, note)
         return note
 

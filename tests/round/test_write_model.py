@@ -6,6 +6,7 @@ import json
 import lzma
 import re
 from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from pathlib import Path
 
 import highspy
@@ -17,7 +18,9 @@ from morph_opt.core.domain import InputError
 from morph_opt.round import cli
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.decision.rules.spec import read_rules
 from morph_opt.scheduling.explanation.conflict import RuleConflictError
+from morph_opt.scheduling.explanation.report import rounded
 from morph_opt.scheduling.policies.registry import PolicyOptions
 from tests.round.random_snapshots import random_requests, random_snapshot
 
@@ -75,6 +78,45 @@ def test_from_the_command_line_with_the_decision_alone_on_stdout(
     out, err = capsys.readouterr()
     assert json.loads(out)["status"] == "optimal"
     assert err.startswith(f"{path}: 11 rows, 23 columns; a unit of the objective is -20.0 saved-ti")
+
+
+@pytest.mark.parametrize("goal", [None, "tighter_packing", "fewer_moves"])
+def test_the_file_names_the_last_of_ranked_goals(goal: str | None, tmp_path: Path) -> None:
+    """With rules of lower rank its optimum is theirs: the value of the decision is a row."""
+    snapshot = mo.read_snapshot(STATE)
+    rules = tmp_path / "rules.toml"
+    rules.write_text("" if goal is None else f"{goal} = true\n")
+    own = read_rules(str(rules), snapshot.state.cluster)
+    decided = mo.decide(replace(snapshot, rules=own), objective="jct")
+    note = decided.write_model(tmp_path / "round.lp")
+    head = (tmp_path / "round.lp").read_text().partition("\n")[0]
+    assert note in head
+    optimum, value = solved(tmp_path / "round.lp"), decided.decision.report.objective
+    if goal is None:
+        assert "ranks before it" not in head
+        assert optimum == pytest.approx(value, rel=1e-6)
+    else:
+        assert f" {goal}, the last goal; rows keep jct, which ranks before it, at " in head
+        assert float(head.split()[-1]) == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        (8.1, 8.1, 8.1),
+        (0.1 + 0.2, 0.3, 0.300000001),  # what is above by noise is no bound
+        (0.7 + 0.1, 0.8, 0.8),
+        (624.8917123456, 624.891712, 624.891713),
+        (-624.8917123456, -624.891713, -624.891712),
+        (1e300 / 3, 3.33333333e299, 3.33333334e299),
+        (123456789012.0, 123456789000.0, 123456790000.0),
+        (0.0, 0.0, 0.0),
+        (-0.0, 0.0, 0.0),
+    ],
+)
+def test_bounds_are_rounded_up_and_values_down(value: float, low: float, high: float) -> None:
+    assert rounded(value, ROUND_FLOOR) == low
+    assert rounded(value, ROUND_CEILING) == high >= value
 
 
 def test_what_is_no_model_is_refused_by_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from morph_opt.core.domain.errors import BrokenWordError
 
 DIGITS = 9
 """Significant digits of numbers in JSON, so that noise in the last bits does not show."""
+NOISE = 1e-14
+"""Relative error of a value that is noise: it does not round the value down by a digit."""
 
 
 class UnexplainedError(BrokenWordError):
@@ -229,11 +232,18 @@ class RoundExplanation:
         return plain
 
 
+_UPPER = {"node_bound", "relaxation"}
+"""Names of upper bounds, which are rounded up."""
+
+
 def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         plain = {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
+        for name in _UPPER & plain.keys():
+            bound = getattr(value, name)
+            plain[name] = None if bound is None else rounded(bound, decimal.ROUND_CEILING)
         if isinstance(value, Option):
             plain["paid_for"] = {word: rounded(amount) for word, amount in value.paid_for}
         return plain
@@ -244,8 +254,20 @@ def _plain(value: object) -> Any:
     return value
 
 
-def rounded(value: float) -> float | None:
-    """Round to `DIGITS` significant digits; None if not finite, 0.0 for -0.0."""
+def rounded(value: float, direction: str = decimal.ROUND_HALF_EVEN) -> float | None:
+    """Round to `DIGITS` significant digits; None if not finite, 0.0 for -0.0.
+
+    Parameters
+    ----------
+    direction
+        Rounding of `decimal`: ``ROUND_CEILING`` for upper bounds and ``ROUND_FLOOR`` for proven
+        values, so that what is written is proven as well.
+    """
     if not math.isfinite(value):
         return None
-    return float(f"{value:.{DIGITS}g}") + 0.0
+    nearest = float(f"{value:.{DIGITS}g}") + 0.0
+    noise = direction != decimal.ROUND_CEILING and abs(nearest - value) <= NOISE * abs(value)
+    if noise or direction == decimal.ROUND_HALF_EVEN:
+        return nearest
+    context = decimal.Context(prec=DIGITS, rounding=direction)
+    return float(context.create_decimal_from_float(value)) + 0.0
