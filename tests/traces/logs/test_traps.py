@@ -72,7 +72,12 @@ def swf(**changes: object) -> str:
 
 def status(*conditions: tuple[str, str, str], **more: object) -> dict[str, object]:
     listed = [
-        {"type": kind, "status": state, "reason": kind, "lastTransitionTime": f"2024-05-01T{at}Z"}
+        {
+            "type": kind,
+            "status": state,
+            "reason": "Succeeded" if kind == "Finished" else kind,
+            "lastTransitionTime": f"2024-05-01T{at}Z",
+        }
         for kind, state, at in conditions
     ]
     return {"conditions": listed, **more}
