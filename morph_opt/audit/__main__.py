@@ -1,4 +1,4 @@
-"""``python -m morph_opt.audit sacct:jobs.txt --cluster 32x8``: a scheduler against the optimum."""
+"""Command ``python -m morph_opt.audit sacct:jobs.txt --cluster 32x8``: gap to the optimum."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser."""
     from morph_opt.inputs.traces.logs.arguments import add_reading
 
     parser = LineParser(
         prog="python -m morph_opt.audit",
-        description="Rebuild from a log which jobs ran and waited at each instant, and say which "
-        "idle GPUs the optimum would have given to jobs that waited.",
+        description="Rebuild from a log which jobs ran and waited at each instant, and report "
+        "which idle GPUs the optimum would have given to jobs that waited.",
         epilog=f"Formats: {', '.join(LOG_FORMATS)}, and {RUN}:FOLDER for a run of our own. "
         "Exit status: 0 done; 2 bad usage or bad input.",
     )
@@ -68,7 +68,7 @@ def _run(given: argparse.Namespace) -> int:
     if cluster is None:
         cluster = recorded.cluster
     if cluster is None:
-        raise InputError("a log does not say on which cluster it was", field="--cluster")
+        raise InputError("is needed: a log does not name its cluster", field="--cluster")
     found = audit(recorded, cluster, given.every)
     if given.json is not None:
         write_json(given.json, found, given.log)

@@ -1,7 +1,7 @@
-"""The round at an instant: which jobs ran where, which waited, and which would have fitted.
+"""Rounds at instants of a log: jobs that ran, that waited, and that would have fitted.
 
-Running jobs stay where they are; the choice is which waiting jobs are started beside them. A job
-counts as many as it has GPUs, so the optimum puts as many idle GPUs to work as can be.
+Running jobs stay where they are; the choice is which waiting jobs start next to them. The
+weight of a job is its GPUs, so the optimum puts as many idle GPUs to work as possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GAP = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One instant of a log.
+    """Instant of a log.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All instants of a log.
+    """Audit of a log at all its instants.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Audit:
 
 
 class _Columns:
-    """Jobs and stints as arrays, so that an instant is two comparisons."""
+    """Jobs and intervals as arrays, so that an instant is two comparisons."""
 
     def __init__(self, jobs: Sequence[RecordedJob]) -> None:
         intervals = [(at, one) for at, job in enumerate(jobs) for one in job.intervals]
@@ -112,7 +112,7 @@ class _Columns:
         self.partition = np.asarray([names.index(job.partition) for job in jobs], dtype=np.int64)
 
     def at(self, time_s: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return indices of the stints that hold GPUs, and of the jobs that wait.
+        """Return indices of the intervals that hold GPUs, and of the jobs that wait.
 
         Tasks that the limit of their array keeps from running do not wait for GPUs.
         """
@@ -143,7 +143,7 @@ def audit(recorded: Recorded, cluster: Cluster, every_s: float = 3600.0) -> Audi
     first = math.floor(float(columns.first_s.min()) / every_s)
     if math.isfinite(begin_s):
         first = max(first, math.ceil(begin_s / every_s) - 1)
-    # The last instant is before the end of the log: from there on nobody runs.
+    # The last instant is before the end of the log: after it no job runs.
     count = math.ceil(last_s / every_s) - 1 - first
     if count < 1:
         what = "log" if recorded.window == (-math.inf, math.inf) else "window of the log"
@@ -197,7 +197,7 @@ def _instant(
 
 
 def _passed(columns: _Columns, holding: npt.NDArray[np.int64], waits: npt.NDArray[np.int64]) -> int:
-    """Jobs that wait while one that came later and is no smaller runs in their partition."""
+    """Return the number of jobs that wait while a later, no smaller one of their partition runs."""
     running = columns.job_of[holding]
     passed = 0
     for part in np.unique(columns.partition[waits]).tolist():
@@ -215,7 +215,7 @@ def _passed(columns: _Columns, holding: npt.NDArray[np.int64], waits: npt.NDArra
 
 
 def _largest_sum(sizes: Mapping[int, int], most: int) -> int:
-    """Largest number of GPUs up to ``most`` that jobs of these sizes add up to."""
+    """Return the largest sum of these sizes that is at most ``most``."""
     reach = 1  # bit n: n GPUs can be reached
     mask = (1 << (most + 1)) - 1
     for size, count in sizes.items():
@@ -234,7 +234,7 @@ def _optimum(
     places: Places,
     by_count: int,
 ) -> tuple[list[RecordedJob], int]:
-    """Jobs that the optimum starts, and the bound on their GPUs.
+    """Return the jobs that the optimum starts, and the bound on their GPUs.
 
     Jobs of one size, shape and set of nodes are interchangeable: no more of them are posed than
     fit, the first submitted ones. A greedy filling that reaches the bound by count needs no round.
@@ -268,7 +268,7 @@ def _interchangeable(
 def _greedy(
     waiting: Sequence[RecordedJob], free: npt.NDArray[np.int64], places: Places
 ) -> list[RecordedJob]:
-    """Largest first, each on the nodes that it fills best."""
+    """Choose jobs largest first, each on the nodes that it fills best."""
     chosen = []
     for job in sorted(waiting, key=lambda one: -one.gpus):
         if places.take(job, free):
@@ -279,7 +279,7 @@ def _greedy(
 def _posed(
     waiting: Sequence[RecordedJob], free: npt.NDArray[np.int64], places: Places
 ) -> tuple[list[LiveNode], list[LiveJob]]:
-    """The round: nodes that are full are closed, what is held on the others is one job each."""
+    """Return nodes and jobs of the round: full nodes are closed, held GPUs are a job per node."""
     nodes, jobs = [], []
     for at, node in enumerate(places.cluster.nodes):
         groups = places.groups_of(at)

@@ -1,4 +1,4 @@
-"""Where jobs of a log were and may be on a cluster."""
+"""Places where jobs of a log ran, and may run, on a cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Free = npt.NDArray[np.int64]
 
 
 class Places:
-    """The cluster as the log knows it.
+    """Cluster as the log describes it.
 
     Parameters
     ----------
     recorded
-        The log; names of its nodes are those of the cluster, or of as many equal nodes.
+        The log; names of its nodes are those of the cluster, or of equal nodes in the same number.
     cluster
         Where it happened.
 
@@ -63,7 +63,7 @@ class Places:
         )
 
     def _index(self, recorded: Recorded) -> dict[str, int]:
-        """Index of a node by the name that the log has for it."""
+        """Return the index of each node by its name in the log."""
         names = {host for job in recorded.jobs for one in job.intervals for host, _ in one.hosts}
         known = self.cluster.node_index
         if names <= set(known):
@@ -77,7 +77,7 @@ class Places:
         return {name: at for at, name in enumerate(sorted(names))}
 
     def _learned(self, recorded: Recorded) -> dict[str, frozenset[int]]:
-        """Nodes of each partition: those that its jobs ran on, where they differ by partition."""
+        """Return the nodes of each partition: those on which its jobs ran, if they differ."""
         found: dict[str, set[int]] = defaultdict(set)
         if recorded.placed == 1.0 and recorded.cluster is None:
             for job in recorded.jobs:
@@ -91,21 +91,21 @@ class Places:
     # ------------------------------------------------------------ where a job may run
 
     def partition_of(self, job: RecordedJob) -> str | None:
-        """Partition that limits it; None for none."""
+        """Return the partition that limits a job; None for none."""
         return job.partition if job.partition in self._nodes_of else None
 
     def type_of(self, job: RecordedJob) -> str | None:
-        """GPU type that limits it, as the cluster calls it; None for none."""
+        """Return the GPU type that limits a job, as the cluster names it; None for none."""
         if job.gpu_type is None or len(self._by_type) == 1:
             return None
         return self._types[job.gpu_type.lower()]
 
     def groups_of(self, node: int) -> frozenset[str]:
-        """Partitions of a node."""
+        """Return the partitions of a node."""
         return frozenset(name for name, nodes in self._nodes_of.items() if node in nodes)
 
     def per_node(self, job: RecordedJob) -> int | None:
-        """GPUs that it asks for on every node; None for the fewest nodes."""
+        """Return the GPUs that a job asks for on every node; None for the fewest nodes."""
         if job.nodes is None or job.gpus % job.nodes:
             return None
         return job.gpus // job.nodes
@@ -121,7 +121,7 @@ class Places:
     # ------------------------------------------------------------ taking GPUs
 
     def take(self, job: RecordedJob, free: Free) -> bool:
-        """Take a job's GPUs from the free ones, tightly; False (and nothing taken) if none fit."""
+        """Take a job's GPUs from the free ones, tightly; return whether they fit."""
         able = np.flatnonzero(self._able(job))
         per_node = self.per_node(job)
         for name in self._by_type:
@@ -136,7 +136,7 @@ class Places:
         return False
 
     def pack(self, job: RecordedJob, one: Held, free: Free) -> int:
-        """Take the GPUs that a job holds, tightly if they fit so, else anywhere; what is missing.
+        """Take the GPUs that a job holds, tightly if possible; return the number missing.
 
         A component of a job holds fewer than the job asked for.
         """
@@ -155,7 +155,7 @@ def _remove(parts: Parts, free: Free) -> None:
 
 
 def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Held]]) -> tuple[Free, int]:
-    """Free GPUs by node, and GPUs that are held beyond those of the nodes.
+    """Return free GPUs by node, and the number held beyond those of the nodes.
 
     Their sum with what the nodes have at work is what is held: ``sum(held) + sum(free) =
     capacity + missing``.
@@ -183,7 +183,7 @@ def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Held]]) -> tuple
 def _moved(
     node: int, splits: Mapping[int, Sequence[dict[int, int]]], free: Free, stuck: set[int]
 ) -> bool:
-    """Move GPUs of jobs on several nodes so that an overfull node has fewer; whether that can be.
+    """Move GPUs of jobs on several nodes off an overfull node; return whether that is possible.
 
     An augmenting path: a job has some fewer on one of its nodes (one at least stays) and more on
     another, from which the next job takes them further, up to a node with free ones. Where there is

@@ -1,4 +1,4 @@
-"""What a log says that happened: when jobs were submitted, started and ended, and where."""
+"""Events of a log: when and where jobs were submitted, started and ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from morph_opt.simulation.runs.read import read_run
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stretch in which a job held GPUs.
+    """Interval in which a job held GPUs.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Held:
     gpus
         GPUs held.
     hosts
-        GPUs by name of node; () where the log does not say.
+        GPUs by name of node; () if the log does not name them.
     split
         Whether how many were on which node is not in the log: they are split evenly.
     """
@@ -47,7 +47,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
-    """A job of a log; of one that was requeued, each attempt is one.
+    """Job of a log; each attempt of a requeued one is a job.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ class RecordedJob:
     gpus
         GPUs that it asked for.
     nodes
-        Nodes that it asked for; None where nobody says.
+        Nodes that it asked for; None if not known.
     gpu_type
-        Type that it held; None where nobody says.
+        Type that it held; None if not known.
     intervals
         When it held GPUs, ascending; components of one job at the same time.
     ready_s
-        From when on it waited for room: later than ``submit_s`` where the log has a begin time,
-        infinite for one that was held until it was gone.
+        Instant from which it waited for GPUs: later than ``submit_s`` for a begin time,
+        infinite for a job that was held until it was gone.
     first_s
         Its first submission, which its place in the order goes by.
     array, at_once
@@ -89,7 +89,7 @@ class RecordedJob:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A log as the audit takes it.
+    """Log as the audit takes it.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Recorded:
 
     @property
     def placed(self) -> float:
-        """Share of the stints that say on which nodes they were."""
+        """Share of the intervals that name their nodes."""
         known = [bool(interval.hosts) for job in self.jobs for interval in job.intervals]
         return sum(known) / max(1, len(known))
 
@@ -137,7 +137,7 @@ def read_recorded(spec: str, how: Reading) -> Recorded:
     log = chosen(spec, None, how)
     known = log.reader
     if not known.durations:
-        rule = f"format {known.name} tells no starts and ends"
+        rule = f"format {known.name} has no starts and ends"
         raise InputError(rule, field="FORMAT:PATH")
     # What never started waited, and what still ran held GPUs: no jobs for a replay, but here.
     dropped: dict[str, list[LogRow]] = defaultdict(list)
@@ -272,7 +272,7 @@ def _start(one: Held) -> float:
 
 
 def _job(row: LogRow, name: str, first_s: float, *, running: bool) -> RecordedJob:
-    """The attempt of a row that ran, or was gone while it waited."""
+    """Return the attempt of a row that ran, or ended while it waited."""
     end_s = inf if row.end_s is None or (running and row.run_s is None) else row.end_s
     intervals: tuple[Held, ...] = ()
     if running and row.start_s is not None:
@@ -295,7 +295,7 @@ def _job(row: LogRow, name: str, first_s: float, *, running: bool) -> RecordedJo
 
 
 def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
-    """Its GPUs split evenly over its nodes: how many were on which is not in a log."""
+    """Split a job's GPUs evenly over its nodes: the log does not state them by node."""
     if not row.hosts:
         return ()
     try:
@@ -313,7 +313,7 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
 
 
 def _of_run(folder: Path) -> Recorded:
-    """Our own run, which knows everything."""
+    """Read a run folder, which knows everything."""
     run, cluster = read_run(folder), _cluster_of_run(folder)
     intervals: dict[str, list[Held]] = {}
     for row in run.segments:
@@ -336,7 +336,7 @@ def _of_run(folder: Path) -> Recorded:
 
 
 def _cluster_of_run(folder: Path) -> Cluster:
-    """Its cluster; a run of what happened beside a real scheduler has no further scenario."""
+    """Return the cluster of a run; that of a live log is in its configuration."""
     from morph_opt.core.documents import Fields, read_toml
     from morph_opt.inputs.clusters import cluster_of
     from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS
@@ -350,7 +350,7 @@ def _cluster_of_run(folder: Path) -> Cluster:
 
 
 def _parts(text: str, cluster: Cluster) -> Iterator[tuple[str, int]]:
-    """GPUs by node of ``0:0-3 2:1``."""
+    """Yield GPUs by node of ``0:0-3 2:1``."""
     for part in text.split():
         node, _, gpus = part.partition(":")
         count = 0

@@ -1,4 +1,4 @@
-"""An audit in words, as JSON and as a picture."""
+"""Output of an audit: text, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 SCHEMA = "morph-opt/audit/1"
 _WORST = 5
 _ABSOLUTE_S = 1e8
-"""Clocks from here on count from 1970."""
+"""Seconds from which a clock counts from 1970."""
 
 CANNOT_TELL = (
     "holds, dependencies and begin times, but for those that Slurm's Eligible has (such jobs wait "
-    "for another reason than room)",
+    "for another reason than GPUs)",
     "reservations and the promises of backfilling (idle GPUs may be kept for a larger job)",
     "limits of users and accounts, priorities, CPUs and memory",
     "what the scheduler knew: run times that it could not foresee are known here",
 )
-"""What no log says; a gap is an upper bound on what the scheduler could have done better."""
+"""Causes of waiting that no log states; a gap is therefore an upper bound."""
 
 
 def _hours(audit: Audit, name: str) -> float:
@@ -38,7 +38,7 @@ def _hours(audit: Audit, name: str) -> float:
 
 
 def as_json(audit: Audit, spec: str) -> str:
-    """The audit as a document of this schema."""
+    """Return the audit as a document of this schema."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "log": spec,
@@ -62,7 +62,7 @@ def _none_waiting(audit: Audit) -> float:
 
 
 def _by_partition(audit: Audit) -> dict[str, float]:
-    """Fillable GPU-hours by partition of the jobs that would have filled them."""
+    """Return fillable GPU-hours by partition of the jobs that would have filled them."""
     found: dict[str, float] = defaultdict(float)
     for one in audit.instants:
         for name, gpus in (one.by_partition or {}).items():
@@ -71,7 +71,7 @@ def _by_partition(audit: Audit) -> dict[str, float]:
 
 
 def as_text(audit: Audit, spec: str) -> str:
-    """The audit in words."""
+    """Return the audit as text."""
     count = len(audit.instants)
     capacity = audit.gpus * count * audit.every_s / HOUR_S
     used, idle = _hours(audit, "used"), _hours(audit, "idle")
@@ -137,7 +137,7 @@ def _instant_text(one: Instant) -> str:
 
 
 def draw(audit: Audit, spec: str, path: Path) -> None:
-    """Write the picture: GPUs over time by what became of them, and what was waited for."""
+    """Draw GPUs over time by use, and the GPUs that were waited for."""
     with drawing((10.0, 5.2)) as (figure, encoded):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1.0))
         _bands(above, audit)
@@ -171,5 +171,5 @@ def _queue(axes: Axes, audit: Audit) -> None:
 
 
 def write_json(path: Path, audit: Audit, spec: str) -> None:
-    """Write `as_json`."""
+    """Write the audit as JSON."""
     write_atomically(path, as_json(audit, spec))

@@ -262,7 +262,7 @@ def test_the_command_tells_it_in_words_json_and_a_picture(
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (["{log}"], "--cluster: a log does not say"),
+        (["{log}"], "--cluster: is needed: a log does not name"),
         (["{log}", "--cluster", "1x8"], "a job ran on 'a', cluster .* has no such node"),
         (["{log}", "--cluster", "2x4", "--every", "1e8"], "--every: is longer than the log"),
         (["{log}", "--cluster", "2x4", "--every", "0.001"], "--every: makes .* at most 200000"),

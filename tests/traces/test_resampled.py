@@ -53,7 +53,7 @@ def test_jobs_behind_the_last_whole_block_are_told() -> None:
     jobs = history(9).jobs
     assert history_note(jobs, whole_blocks(history(9), DAYS), DAYS) == "9 days of history"
     assert history_note(jobs, 1, WEEKS) == (
-        "1 weeks of history, 48 jobs behind them are in no whole week and left out"
+        "1 weeks of history, 48 jobs after them are in no whole week and left out"
     )
 
 

@@ -1,4 +1,4 @@
-"""Digests of files, and what is taken out of archives: named members, bounded, under their path."""
+"""Digests of files, and extraction of named members from archives."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import IO
 from morph_opt.core.domain import InputError
 
 MEMBER_BYTES = 4 << 30
-"""Of one member, unpacked."""
+"""Largest size of an extracted member."""
 _CHUNK = 1 << 20
 _Read = Callable[[str], IO[bytes]]
 _RECORD = ".unpacked.sha256"
-"""File below a root: SHA-256 of what was taken out, as ``sha256sum`` writes it."""
+"""File below a root with the SHA-256 of extracted members, as ``sha256sum`` writes it."""
 
 
 def sha256_of(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def blob_id(file: Path) -> str:
-    """Name that git gives a file's content: SHA-1 of ``blob <bytes>``, a zero byte, the content."""
+    """Return git's name of a file's content: SHA-1 of ``blob <bytes>``, a zero byte, content."""
     digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
     with file.open("rb") as content:
         while chunk := content.read(_CHUNK):
@@ -39,7 +39,7 @@ def blob_id(file: Path) -> str:
 
 
 def is_unpacked(root: Path, members: Mapping[str, str]) -> bool:
-    """Whether all members are there as they were taken out; False where there are none."""
+    """Return whether all members are as they were extracted; False if there are none."""
     record = root / _RECORD
     if not members or not record.is_file():
         return False
@@ -50,7 +50,7 @@ def is_unpacked(root: Path, members: Mapping[str, str]) -> bool:
 
 
 def unpack(archive: Path, root: Path, members: Mapping[str, str]) -> None:
-    """Take named members out of a zip or tar file.
+    """Extract named members from a zip or tar file.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def unpack(archive: Path, root: Path, members: Mapping[str, str]) -> None:
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[tuple[list[str], _Read]]:
-    """Names of plain files in an archive, and what opens one."""
+    """Yield names of plain files in an archive, and a function that opens one."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             names = [one.filename for one in packed.infolist() if not one.is_dir()]
@@ -102,7 +102,7 @@ def _opened(archive: Path) -> Iterator[tuple[list[str], _Read]]:
 
 
 def _written(content: IO[bytes], path: Path, archive: Path) -> str:
-    """Write a member under a name of its own, then its path; returns its SHA-256."""
+    """Write a member under a temporary name, then rename it; return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{secrets.token_hex(12)}.tmp")
     digest, size = hashlib.sha256(), 0

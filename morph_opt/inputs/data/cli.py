@@ -1,4 +1,4 @@
-"""``python -m morph_opt.data list | fetch NAME | path NAME``."""
+"""Command ``python -m morph_opt.data list | fetch NAME | path NAME``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from morph_opt.inputs.data.store import DATA_VARIABLE, fetch, find, is_published
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser."""
     parser = LineParser(
         prog="python -m morph_opt.data",
-        description="Public data sets: list them, fetch one with checksums, say where one is.",
+        description="Public data sets: list them, fetch one with checksums, print where one is.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="known data sets and where they are on this machine")
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _terms(known: Dataset) -> list[str]:
-    """What whoever uses a data set has to know."""
+    """Return licence, citation and checksums of a data set."""
     cited = [f"cite     {known.citation}"] if known.citation else []
     return [f"licence  {known.licence}", *cited, f"verified by {known.verified_by}"]
 

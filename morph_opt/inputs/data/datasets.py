@@ -61,12 +61,12 @@ class Dataset:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Paths of all that is downloaded."""
+        """Paths of all downloaded files."""
         return (*self.sha256, *self.blobs)
 
     @property
     def verified_by(self) -> str:
-        """What the files are checked by, in words."""
+        """Description of the checksums that verify the files."""
         kinds = ["SHA-256"] * bool(self.sha256) + ["git blob id"] * bool(self.blobs)
         return " or ".join(kinds)
 
@@ -92,11 +92,11 @@ NOT_OFFERED = {
     "easyscale": "sUntvoOk/EasyScale_info_for_SC23",
     "philly-table": "flat conversions of Philly",
 }
-"""What is read and never offered, as its publisher states no licence."""
+"""Data sets that are read but not offered, because their publisher states no licence."""
 
 
 def dataset(name: str) -> Dataset:
-    """The data set of that name.
+    """Return the data set of a name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where a data set lies on this machine, and how it gets there."""
+"""Location of data sets on this machine, and how they are fetched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CACHE_VARIABLE = "MORPH_OPT_CACHE"
 
 
 def cache_folder() -> Path:
-    """Folder that fetched data sets are kept in."""
+    """Return the folder of fetched data sets."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def find(name: str, needed: str | None = None) -> Path | None:
-    """Root of a data set on this machine, or None.
+    """Return the root of a data set on this machine; None if it is not here.
 
     ``$MORPH_OPT_DATA/<name>`` comes first and is taken as it is (users may work on changed
     copies) if it has the file that is ``needed``; a fetched one counts only when all its files are
@@ -54,12 +54,12 @@ def find(name: str, needed: str | None = None) -> Path | None:
 
 
 def locate(name: str, needed: str | None = None) -> Path:
-    """Root of a data set on this machine, with the file that is ``needed`` below it.
+    """Return the root of a data set, with the file that is ``needed`` below it.
 
     Raises
     ------
     InputError
-        If it is not here; the message tells the two ways to get it.
+        If it is not here; the error names the two ways to get it.
     """
     found = find(name, needed)
     if found is not None:
@@ -119,7 +119,7 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
     ------
     InputError
         If the data set is unknown, the network or the address does not answer, a file differs
-        from its checksum, or the cache cannot be written. No wrong file is left behind.
+        from its checksum, or the cache cannot be written. No wrong file is kept.
     """
     import pooch
 
@@ -157,7 +157,7 @@ def _other_content(chosen: Dataset, path: str, url: str) -> InputError:
 
 
 def _fetch_one(keeper: pooch.Pooch, chosen: Dataset, path: str, url: str) -> None:
-    """Fetch one file; requests' errors are `OSError`s, pooch's mismatch is a `ValueError`."""
+    """Fetch one file; `requests` raises `OSError`, a mismatch of pooch is a `ValueError`."""
     try:
         keeper.fetch(path)
     except PermissionError as error:
@@ -176,12 +176,12 @@ def _fetch_one(keeper: pooch.Pooch, chosen: Dataset, path: str, url: str) -> Non
 
 
 def _fetched_root(chosen: Dataset) -> Path:
-    """Cache folder of one commit, so that another pin never meets files of this one."""
+    """Return the cache folder of one commit, so that two pins never share files."""
     return cache_folder() / f"{chosen.name}-{chosen.commit[:12]}"
 
 
 def _missing(chosen: Dataset, root: Path) -> list[str]:
-    """Files that are absent from a fetched copy or differ from their checksum."""
+    """Return files that are absent from a fetched copy or differ from their checksum."""
     return [
         path
         for path in chosen.files
@@ -190,7 +190,7 @@ def _missing(chosen: Dataset, root: Path) -> list[str]:
 
 
 def _is_right(chosen: Dataset, root: Path, path: str) -> bool:
-    """Whether a file is there and is the pinned one."""
+    """Return whether a file exists and is the pinned one."""
     file = root / path
     if not file.is_file():
         return False

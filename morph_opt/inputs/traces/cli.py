@@ -20,7 +20,7 @@ __all__ = ["add_reading", "main", "make_parser", "reading_of"]
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Return the parser."""
     parser = LineParser(
         prog="python -m morph_opt.traces",
         description="Logs of clusters: what is in them, and what is wrong with them.",
@@ -28,7 +28,7 @@ def make_parser() -> LineParser:
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser(
         "lint",
-        help="say what is in a log and what is wrong with it",
+        help="report what is in a log and what is wrong with it",
         epilog="Exit status: 0 clean or notes only; 1 warnings; 2 errors, or bad usage.",
     )
     _add_log(check)
@@ -53,7 +53,7 @@ def make_parser() -> LineParser:
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
-    """Which log, and how it is read."""
+    """Add the arguments of a log and how it is read."""
     parser.add_argument("log", metavar="PATH|FORMAT:PATH", help="the log; .gz and .xz are unpacked")
     parser.add_argument(
         "--format",
@@ -139,7 +139,7 @@ def _capacity(given: argparse.Namespace) -> int:
 
 
 def _put(text: str, out: Path | None) -> None:
-    """To a file, or to stdout."""
+    """Write text to a file, or print it."""
     if out is None:
         print(text, end="")
     else:

@@ -24,13 +24,13 @@ HOME = "4x8:V100+2x8:P100+2x8:T4"
 """Cluster of the publication."""
 
 STEPS = 1000
-"""Iterations of a mini-batch: work is no whole number of mini-batches."""
+"""Iterations per mini-batch; work is no whole number of mini-batches."""
 
 DATASET = {
     "resnet50": 12800.0, "vgg19": 12800.0, "shufflenetv2": 12800.0, "swintransformer": 12800.0,
     "yolov3": 165.51, "bert": 886.41, "electra": 886.41, "ncf": 49708.45,
 }  # fmt: skip
-"""Samples of an epoch."""
+"""Samples of an epoch by model."""
 
 COLUMNS = (
     "name", "time", "application", "max_parallelism", "batch_size", "epochs",
@@ -67,7 +67,7 @@ class ElasticRow:
 
 
 def read_elastic_rows(path: Path | str) -> list[ElasticRow]:
-    """Rows of the trace, one per name.
+    """Read the rows of the trace, one per name.
 
     The header ends with a column without a name, and not every row has it: cells beyond those that
     are named are left alone.
@@ -99,14 +99,14 @@ def read_elastic_rows(path: Path | str) -> list[ElasticRow]:
 MEASURED_AS = {"shufflenetv2": "ShuffleNetv2", "resnet50": "ResNet50", "vgg19": "VGG19",
                "yolov3": "YOLOv3", "ncf": "NeuMF", "bert": "Bert", "electra": "Electra",
                "swintransformer": "SwinTransformer"}  # fmt: skip
-"""Names in the measurement by those in the trace."""
+"""Names of models in the measurement, by those in the trace."""
 
 _KERNELS = {"d1": "ddp_determinism", "d2": "ddp_hetero"}
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Mini-batches of a model on a type.
+    """Measured mini-batches of a model on a GPU type.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Measured:
 
 
 def read_overhead(path: Path) -> dict[tuple[str, str], Measured]:
-    """Measured mini-batches by (model, GPU type), both as they are named there.
+    """Read measured mini-batches by (model, GPU type), as they are named there.
 
     Raises
     ------
@@ -142,10 +142,10 @@ def read_overhead(path: Path) -> dict[tuple[str, str], Measured]:
 
 
 def load(folder: Path | str) -> tuple[Trace, ElasticTable, str]:
-    """The published trace with the published times of mini-batches.
+    """Load the published trace with the published times of mini-batches.
 
-    A mini-batch takes as much longer as it is larger than the measured one, and no less time if it
-    is smaller. A job that may mix types has kernels that are equal on all of them.
+    A larger mini-batch than the measured one takes proportionally longer, a smaller one
+    as long. A job that may mix types has kernels that are equal on all of them.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _model(row: ElasticRow) -> str:
 def _seconds(
     row: ElasticRow, measured: dict[tuple[str, str], Measured], file: Path
 ) -> dict[str, Fraction]:
-    """Seconds of an iteration of one worker by name of the GPU type."""
+    """Return seconds of an iteration of one worker by GPU type."""
     name = MEASURED_AS[row.model]
     found = {
         kind.upper(): Fraction(known.seconds[_level(row)])

@@ -27,7 +27,7 @@ WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs fo
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedTrace:
-    """A trace with the speeds that its jobs truly have.
+    """Trace with the true speeds of its jobs.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class LoadedTrace:
     first_start_s
         Start-up of a first start, where run times contain it; None for that of the engine.
     notice
-        One line for the user; says of a twin that it is a statistical twin, not the original.
+        One line for the user; of a twin, that it is no original.
     clock_s
         Instant of a log's own clock at which the trace's second 0 is.
     """
@@ -60,7 +60,7 @@ class LoadedTrace:
 
 
 class TraceSource(Protocol):
-    """Extension point: turns the part of a spec behind the source's name into a trace."""
+    """Extension point: turns the text after the source's name into a trace."""
 
     def __call__(self, argument: str, *, seed: int) -> LoadedTrace:
         """Load the trace that ``argument`` names (``""`` when the spec is the name alone).

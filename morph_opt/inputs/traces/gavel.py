@@ -63,7 +63,7 @@ class GavelRow:
     arrival_s
         Seconds.
     file, line
-        Where it stands; no part of comparisons.
+        Its place; no part of comparisons.
     """
 
     job_type: str
@@ -76,12 +76,12 @@ class GavelRow:
     line: int = field(default=0, compare=False)
 
     def located(self, error: InputError) -> InputError:
-        """A complaint about this job, with its place."""
+        """Return an error about this job, with its place."""
         return error.located(file=self.file, line=self.line)
 
 
 def read_rows(path: Path) -> list[GavelRow]:
-    """Lines of a trace file.
+    """Read the lines of a trace file.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _whole(field: str, text: str) -> int:
 def read_trace(
     path: Path, *, name: str, throughputs: GavelThroughputs, description: str = ""
 ) -> Trace:
-    """A trace file as jobs whose models are those of `GavelTable`.
+    """Read a trace file as jobs whose models are those of `GavelTable`.
 
     The first arrival becomes instant 0, as in Gavel's simulator.
 
@@ -166,7 +166,7 @@ def read_trace(
     InputError
         As `read_rows`; further job types that the table does not have, or that have throughput 0
         everywhere. A known job type in a gang that was not measured (the older files have many)
-        is read; the replay then says that the job can never run, or drops it if asked to.
+        is read; the replay then refuses the job, which can never run, or drops it on request.
     """
     rows = read_rows(path)
     first = rows[0].arrival_s
@@ -197,7 +197,7 @@ def read_trace(
 
 
 def deadline_of(row: GavelRow, submission_s: float, throughputs: GavelThroughputs) -> float | None:
-    """Instant of the SLO: submission + SLO x duration alone, as the published code computes it.
+    """Return the instant of the SLO: submission + SLO x duration alone, as in the published code.
 
     Its duration is that of generated jobs, on a V100. Here it is steps over the consolidated speed
     on the fastest type of the table. None without an SLO, or for a gang that was not measured.
@@ -209,7 +209,7 @@ def deadline_of(row: GavelRow, submission_s: float, throughputs: GavelThroughput
 
 
 def known_files(root: Path) -> dict[str, Path]:
-    """Trace files of the data set by short name, ``max_min_fairness`` or ``msr_seed0/2869ce``."""
+    """Return the trace files by short name, ``max_min_fairness`` or ``msr_seed0/2869ce``."""
     return {
         prefix + path.stem: path
         for folder, prefix in FOLDERS.items()
@@ -218,7 +218,7 @@ def known_files(root: Path) -> dict[str, Path]:
 
 
 def published_names() -> tuple[str, ...]:
-    """Short names of the traces in the published data set, whether or not it is here."""
+    """Return short names of the traces in the published data set, on this machine or not."""
     traces = PurePosixPath(UPSTREAM, "traces")
     files = [PurePosixPath(file) for file in dataset("gavel").sha256]
     return tuple(
@@ -244,7 +244,7 @@ def require_known(argument: str, known: Iterable[str]) -> None:
 
 
 def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
-    """Return a trace of the data set by short name, its speed model, and a line about it.
+    """Load a trace of the data set by short name, with its speed model and a notice.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
 
 
 def read_pair(file: Path, table: Path, name: str, notice: str) -> tuple[Trace, GavelTable]:
-    """Return the jobs of a trace file with the speeds of a throughput table.
+    """Read a trace file with the speeds of a throughput table.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def _pair(text: str) -> tuple[str, ...]:
 
 
 def _load_own(text: str, *, seed: int) -> LoadedTrace:
-    """Return a user's own trace, with the data set's throughputs unless it has a table."""
+    """Return a user's own trace; without a table, with the data set's throughputs."""
     del seed  # a file is the same for every seed
     paths = [Path(path) for path in _pair(text)]
     name = f"gavel:{','.join(path.name for path in paths)}"

@@ -38,8 +38,9 @@ WORKLOADS: dict[str, str] = {
 """Workload file by trace name."""
 
 MICRO_BENCHMARKS = ("llama7b_bsz16", "t5_3B")
-"""Tables of two micro-benchmarks: there, and only there, an ``iter_time`` of 0 marks a
-configuration that cannot run."""
+"""Tables of two micro-benchmarks, where an ``iter_time`` of 0 marks a configuration that cannot
+run.
+"""
 
 _REQUIRED = (
     "name", "submission_time", "application", "num_gpus", "num_cpus", "exec_plan", "steps",
@@ -58,7 +59,7 @@ _LABELS = {
 
 
 def plan_of(label: str, gpus: int) -> ExecutionPlan:
-    """The execution plan behind a label of the artifact.
+    """Return the execution plan of a label of the artifact.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def _job(row: Row, models: Collection[str]) -> Job:
 
 
 def _deadline(row: Row) -> float | None:
-    """The cell ``deadline``; -1 is none, as in Gavel's traces."""
+    """Return the cell ``deadline``; -1 is none, as in Gavel's traces."""
     if "deadline" not in row.cells:
         return None
     value = row.number("deadline", at_least=-1.0)
@@ -188,7 +189,7 @@ def _deadline(row: Row) -> float | None:
 
 
 def read_tables(root: Path) -> MeasuredTable:
-    """All measured tables of the artifact as one speed model.
+    """Read all measured tables of the artifact as one speed model.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ def read_tables(root: Path) -> MeasuredTable:
 
 
 def table_files(root: Path) -> list[Path]:
-    """Return the measured tables of the artifact, of which there is at least one."""
+    """Return the measured tables of the artifact, at least one."""
     folder = root / "simulator" / "traces"
     paths = sorted(folder.glob("*/placements.csv"))
     if not paths:
@@ -215,7 +216,7 @@ def table_files(root: Path) -> list[Path]:
 
 
 def read_table(path: Path) -> list[Measurement]:
-    """Measurements of one ``placements.csv``; the model is the name of its folder.
+    """Read the measurements of one ``placements.csv``; its folder names the model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Options of a trace: how a log is read, how its rows become jobs, how large a twin is."""
+"""Options of traces: reading of logs, jobs from rows, sizes of twins."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from morph_opt.core.domain.options import asked, documented, option, require_all
 NODE_GPUS = 8
 """GPUs of a node of a cluster twin."""
 MOST_JOBS = 1_000_000
-"""Of a cluster twin."""
+"""Most jobs of a cluster twin."""
 
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingOptions:
-    """How a log is read where it does not say so itself; None for what its format takes.
+    """Options of how a log is read; None for the default of its format.
 
     Which format knows which: ``options`` of `morph_opt.inputs.traces.logs.reading.reader.Reader`.
 
@@ -32,7 +32,7 @@ class ReadingOptions:
     )
     procs_per_gpu: int | None = option(
         None,
-        "processors that stand for a GPU, where a log counts processors",
+        "processors per GPU, if a log counts processors",
         metavar="N",
         range=Range(1, 10**6, whole=True),
     )
@@ -61,7 +61,7 @@ class ReadingOptions:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions(ReadingOptions):
-    """How the rows of a log become jobs; page: ``docs/logs.md``."""
+    """Options of how the rows of a log become jobs; page: ``docs/logs.md``."""
 
     jobs_as: str | None = option(
         None,
@@ -82,7 +82,7 @@ class LogOptions(ReadingOptions):
     )
     guarantee: str | None = option(None, "jobs of this kind have a guarantee", metavar="KIND")
     run_s: Mapping[str, float] | None = option(
-        None, "run times by kind of job, for logs that tell none", metavar="KIND=S,..."
+        None, "run times by kind of job, for logs without run times", metavar="KIND=S,..."
     )
 
 

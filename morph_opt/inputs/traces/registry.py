@@ -1,4 +1,4 @@
-"""`load_trace`: from what a user types to a trace and the speeds that its jobs truly have."""
+"""Loading of traces: from a spec to jobs and their true speeds."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ PATH_FORMATS = {one.name: one for one in (easyscale.FORMAT, gavel.OWN_FORMAT)}
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """The parts of a spec without ``resampled/...``.
+    """Parts of a spec without ``resampled/...``.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class _Spec:
 
 
 def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedTrace:
-    """What a user's own source makes."""
+    """Load the trace of a user's own source."""
     contract = "source(argument, *, seed)"
     made = made_by(source, name, "trace", contract, argument, seed=seed)
     parts = ("trace", "truth", "kind", "notice")
@@ -156,7 +156,7 @@ def home_cluster(spec: str, **options: Any) -> str | None:
 
 
 def _understood(spec: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that were given; refuse those that the drawn-from trace does not take."""
+    """Return the given options; refuse those that the underlying trace does not take."""
     spec = split_resampled(spec)[-1]
     known = _Spec.of(spec).format
     given = {name: value for name, value in options.items() if value is not None}
@@ -223,7 +223,7 @@ def absolute_spec(spec: str) -> str:
 
 
 def known_traces() -> tuple[str, ...]:
-    """Names that `load_trace` takes without a file, entry points of other packages included."""
+    """Return the names that `load_trace` takes without a file, entry points included."""
     names = [spec for known in FORMATS.values() for spec in known.specs]
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
@@ -250,7 +250,7 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
     ------
     InputError
         If the name is unknown (the known ones are listed), the data are not on this machine
-        (both ways to get them are told), or a file is wrong (file, line, field and rule).
+        (the error names both ways to get them), or a file is wrong (file, line, field and rule).
     """
     spec = str(require_type("spec", spec, str, Path))
     seed = require_type("seed", seed, int)
@@ -270,7 +270,7 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
 
 
 def _source(spec: str) -> tuple[Callable[..., LoadedTrace], str] | None:
-    """The source that a spec names and the argument behind it, or None for a file."""
+    """Return the source that a spec names and its argument; None for a file."""
     head, _, argument = spec.partition("/")
     found = extension(ENTRY_POINT_GROUP, head) if _EXTENSION.fullmatch(head) else None
     if found is None:

@@ -1,4 +1,4 @@
-"""What jobs get when they run exactly as requested: iteration time and work in GPU-hours."""
+"""Iteration time and GPU-hours of jobs that run exactly as requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RequestedSpeeds:
         self._known: dict[tuple[str, int, ExecutionPlan], float] = {}
 
     def iteration_s(self, model: str, gpus: int, plan: ExecutionPlan) -> float:
-        """Seconds per iteration on the fewest nodes that can run the plan on so many GPUs.
+        """Return seconds per iteration of a plan on ``gpus`` GPUs of the fewest nodes.
 
         Raises
         ------
@@ -36,7 +36,7 @@ class RequestedSpeeds:
         return self._known[key]
 
     def gpu_hours(self, job: Job) -> float:
-        """Work of a job: iterations x iteration time x GPUs, as requested."""
+        """Return the work of a job: iterations x iteration time x GPUs, as requested."""
         step_s = self.iteration_s(job.model, job.requested_gpus, job.requested_plan)
         return job.iterations * step_s * job.requested_gpus / 3600.0
 

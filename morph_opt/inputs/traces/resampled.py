@@ -1,4 +1,4 @@
-"""Workloads drawn from another trace: whole weeks or days of it, and more or less of its load.
+"""Workloads drawn from another trace: whole weeks or days, and more or less load.
 
 ``resampled/LOAD/BLOCKS/TRACE`` with the load factor, ``as-is``, ``weeks`` or ``days``, and a trace
 as `morph_opt.inputs.traces.registry.load_trace` takes it. The seed draws; of a twin taken ``as-is``
@@ -7,7 +7,7 @@ it is also the member of the family.
 **Load.** Each job is taken ``floor(f)`` times and once more with probability ``f - floor(f)``, from
 a stream of (seed, job name): the jobs at 1.1 are among those at 1.2. Time is never squeezed.
 
-**Blocks.** A moving-block bootstrap (Künsch 1989): as many blocks as the history has whole ones,
+**Blocks.** A moving-block bootstrap (Künsch 1989): one block per whole block of the history,
 each drawn from all of them, so that bursts and the order inside a block stay. A job belongs to the
 block of its submission. Days are drawn among those of the same place in the week where there are
 two weeks at least, else among all.
@@ -29,13 +29,13 @@ AS_IS, WEEKS, DAYS = "as-is", "weeks", "days"
 LOADS = Range(0.01, 100.0)
 BLOCK_S = {WEEKS: 604_800.0, DAYS: 86_400.0}
 WHOLE = 0.95
-"""A last block counts as whole from this share of its length on."""
+"""Share of its length from which a last block counts as whole."""
 
 _SPEC = re.compile(rf"{RESAMPLED}/x([0-9]{{1,3}}(?:\.[0-9]{{1,6}})?)/({AS_IS}|{WEEKS}|{DAYS})/(.+)")
 
 
 def resampled_spec(trace: str, *, load: float = 1.0, blocks: str = AS_IS) -> str:
-    """The spec of a workload drawn from a trace; the trace itself where nothing is drawn."""
+    """Return the spec of a workload drawn from a trace; the trace itself if nothing is drawn."""
     LOADS.require("load", load)
     if load == 1.0 and blocks == AS_IS:
         return trace
@@ -43,13 +43,13 @@ def resampled_spec(trace: str, *, load: float = 1.0, blocks: str = AS_IS) -> str
 
 
 def split_resampled(spec: str) -> tuple[float, str, str]:
-    """Load, blocks and trace of a spec; 1, ``as-is`` and itself for any other one."""
+    """Return load, blocks and trace of a spec; 1, ``as-is`` and itself for any other one."""
     found = _SPEC.fullmatch(spec)
     return (1.0, AS_IS, spec) if found is None else (float(found[1]), found[2], found[3])
 
 
 def resample(argument: str, *, seed: int, load_trace: Callable[..., LoadedTrace]) -> LoadedTrace:
-    """The workload of a spec's argument.
+    """Return the workload of a spec's argument.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def resample(argument: str, *, seed: int, load_trace: Callable[..., LoadedTrace]
 
 
 def loaded_by(jobs: tuple[Job, ...], load: float, seed: int) -> tuple[Job, ...]:
-    """Every job as often as the load factor says; the order is that of submission."""
+    """Repeat jobs by the load factor, in order of submission."""
     found: list[Job] = []
     for job in jobs:
         more = random.Random(f"load/{seed}/{job.name}").random() < load - math.floor(load)
@@ -95,22 +95,20 @@ def loaded_by(jobs: tuple[Job, ...], load: float, seed: int) -> tuple[Job, ...]:
 
 
 def whole_blocks(trace: Trace, blocks: str) -> int:
-    """Whole weeks or days of a history, counted from second 0 of the trace."""
+    """Return the number of whole weeks or days of a history, from second 0 of the trace."""
     length = trace.jobs[-1].submission_s / BLOCK_S[blocks]
     return math.floor(length) + (length - math.floor(length) >= WHOLE)
 
 
 def history_note(jobs: Sequence[Job], count: int, blocks: str) -> str:
-    """How many whole blocks a history has, and how many jobs are in none of them."""
-    behind = sum(job.submission_s >= count * BLOCK_S[blocks] for job in jobs)
-    left = (
-        f", {behind} jobs behind them are in no whole {blocks[:-1]} and left out" if behind else ""
-    )
+    """Describe how many whole blocks a history has, and how many jobs are in none of them."""
+    after = sum(job.submission_s >= count * BLOCK_S[blocks] for job in jobs)
+    left = f", {after} jobs after them are in no whole {blocks[:-1]} and left out" if after else ""
     return f"{count} {blocks} of history{left}"
 
 
 def drawn(trace: Trace, blocks: str, seed: int) -> tuple[Job, ...]:
-    """Jobs of blocks drawn with replacement, one behind the other.
+    """Return jobs of blocks that are drawn with replacement and follow one another.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Columns of searches in a workload's file: which trials belong together, and which is best."""
+"""Columns of searches in a workload's file: groups of trials, and their ranks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from morph_opt.core.domain import InputError, Job
 from morph_opt.core.domain.trace import Search
 
 SEARCH_COLUMNS = ("feedback_iterations", "group", "keep", "rank")
-"""``group``: name of a search, empty for none. ``keep``: trials that go on once all have done their
-``feedback_iterations``, the same in all rows of a group. ``rank``: place of the trial, lowest best.
+"""Columns of searches. ``group``: name of a search, empty for none. ``keep``: trials that continue
+once all have done their ``feedback_iterations``, equal in all rows of a group. ``rank``: place
+of the trial, lowest best.
 """
 
 
 def feedback_of(row: Row) -> int | None:
-    """The cell ``feedback_iterations``; empty, or no such column, for none."""
+    """Return the cell ``feedback_iterations``; None if it is empty or missing."""
     if not row.cells.get("feedback_iterations"):
         return None
     return row.integer("feedback_iterations", at_least=1)
 
 
 class Trials:
-    """Collects the trials of a file's searches."""
+    """Collector of the trials of a file's searches."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[float, str, Row]]] = {}
@@ -55,7 +56,7 @@ class Trials:
         known.append((rank, job.name, row))
 
     def searches(self) -> list[Search]:
-        """The searches, in the order of their first rows.
+        """Return the searches, in the order of their first rows.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Readers of Tiresias' files (NSDI'19): traces, cluster specs, samples for the Gittins index.
 
 Trace columns: job_id, num_gpu, submit_time, iterations, model_name, duration, interval; times in
-whole seconds. The files tell how long a job runs and not how fast, so a second of its run time
+whole seconds. The files state how long a job runs and not how fast, so a second of its run time
 is one iteration (`morph_opt.inputs.perf.tables.gangs`).
 """
 
@@ -52,7 +52,7 @@ class TiresiasRow:
     submit_s, duration_s
         Whole seconds.
     file, line
-        Where it stands; no part of comparisons.
+        Its place; no part of comparisons.
     """
 
     name: str
@@ -64,11 +64,11 @@ class TiresiasRow:
     line: int = field(default=0, compare=False)
 
     def located(self, error: InputError) -> InputError:
-        """A complaint about this job, with its place."""
+        """Return an error about this job, with its place."""
         return error.located(file=self.file, line=self.line)
 
     def times(self, factor: int) -> TiresiasRow:
-        """The job with its run time times a factor.
+        """Return the job with its run time times a factor.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class TiresiasRow:
 
 
 def read_trace_rows(path: Path) -> list[TiresiasRow]:
-    """Jobs of a trace file.
+    """Read the jobs of a trace file.
 
     Raises
     ------
@@ -117,12 +117,12 @@ def read_trace_rows(path: Path) -> list[TiresiasRow]:
 
 
 def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> NodeType:
-    """A node as Tiresias' specs describe it; the GPU (P100) is that of the paper's testbed."""
+    """Return a node as Tiresias' specs describe it; its GPU (P100) is the paper's."""
     return NodeType(f"tiresias-x{gpus}", GPU_TYPES["P100"], gpus, cpus, memory_gib, 20.0, 12.5)
 
 
 def trace_of(rows: Sequence[TiresiasRow], *, name: str, description: str = "") -> Trace:
-    """The rows as jobs for `GangTable`: one iteration is one second of run time."""
+    """Return the rows as jobs for `GangTable`: an iteration is a second of run time."""
     return Trace.of(
         name,
         [
@@ -134,12 +134,12 @@ def trace_of(rows: Sequence[TiresiasRow], *, name: str, description: str = "") -
 
 
 def files_root(root: Path) -> Path:
-    """Folder of the files: ``simulator/`` of a checkout or a fetched copy, else the root."""
+    """Return the folder of the files: ``simulator/`` of a checkout, else the root."""
     return root / UPSTREAM if (root / UPSTREAM / SAMPLES).is_file() else root
 
 
 def parse_name(argument: str) -> tuple[str, int]:
-    """Short name of a trace file and the factor of its run times, of ``60`` or ``60x10``.
+    """Return the short name of a trace file and the factor of its run times, of ``60x10``.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def parse_name(argument: str) -> tuple[str, int]:
 
 
 def load(root: Path, argument: str) -> tuple[Trace, GangTable, str]:
-    """A trace of the data set by short name (``60``, or ``60x10`` with run times times 10).
+    """Load a trace of the data set by short name (``60``, or ``60x10``: run times times 10).
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def load(root: Path, argument: str) -> tuple[Trace, GangTable, str]:
 
 
 def _load(argument: str, *, seed: int) -> LoadedTrace:
-    """Return a trace of the data set; an unknown name is refused before the data are looked for."""
+    """Return a trace of the data set; an unknown name is refused before data are looked for."""
     del seed  # an original is the same for every seed
     parse_name(argument)
     root = locate("tiresias")

@@ -12,7 +12,7 @@ _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", re.ASCII)
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
-    """Names of the hosts, in their order; several brackets in a name multiply.
+    """Return the names of a list of hosts, in order; several brackets in a name multiply.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def _expanded(part: str, text: str) -> list[str]:
 
 
 def numbers_in(ranges: str, text: str) -> list[str]:
-    """Numbers of ``01-03,7``, with the leading zeros of the first of a range.
+    """Return the numbers of ``01-03,7``, with the leading zeros of a range's first number.
 
     Raises
     ------

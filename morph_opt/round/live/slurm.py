@@ -1,6 +1,6 @@
-"""Slurm's answers: ``squeue --json`` with the nodes of ``scontrol`` or ``sinfo``, of any release.
+"""Rounds from Slurm: ``squeue --json`` with the nodes of ``scontrol`` or ``sinfo``, any release.
 
-What is free is what no answer says is in use: neither ``gres_detail`` of any record of ``squeue``
+A GPU is free if no answer lists it as in use: neither ``gres_detail`` of any record of ``squeue``
 nor ``gres_used`` of the node. ``squeue`` may show less than runs (``PrivateData=jobs``).
 """
 
@@ -44,7 +44,7 @@ _OPEN = frozenset(("IDLE", "MIXED", "ALLOCATED"))
 _FLAGS = frozenset(
     ("COMPLETING", "PLANNED", "CLOUD", "POWERED_DOWN", "POWERING_UP", "DYNAMIC_NORM")
 )
-"""Flags beside a state that keep nothing away; every other one does (drain, maintenance, ...)."""
+"""Flags of a state that keep no job away; all others do (drain, maintenance, ...)."""
 
 _NODES = "scontrol show nodes --json (22.05: sinfo --json)"
 _NOT_LOOKED_AT = (
@@ -52,12 +52,12 @@ _NOT_LOOKED_AT = (
     "preferred features; jobs run on exactly the GPUs that they ask for"
 )
 _SHOWN = 8
-"""Nodes that a note names."""
+"""Number of nodes that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A node and what its record says of it.
+    """Node with what its record states.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class _Known:
     why
         Why nothing may be started; "" for open nodes.
     used
-        GPUs that are in use by index, and their number; None where the record does not say.
+        GPUs that are in use by index, and their number; None if the record does not state them.
     features
         Of the node.
     busy
@@ -84,12 +84,12 @@ class _Known:
 
 
 def read_slurm(files: Sequence[str]) -> Live:
-    """The round of two files, in any order; see `slurm_round`."""
+    """Read the round of two files, in any order; see `slurm_round`."""
     return slurm_round([(file, parse_json(read_text(file), file)) for file in files])
 
 
 def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
-    """The round of two parsed documents with their names, in any order.
+    """Return the round of two parsed documents with their names, in any order.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
 def _parts(
     row: Fields, sizes: Mapping[str, int], told: Mapping[str, int], without: list[Fields]
 ) -> Parts | None:
-    """Return the GPUs of a record; none if only its nodes state them, which then is noted."""
+    """Return the GPUs of a record; none, with a note, if only its nodes state them."""
     try:
         return held_parts(row, sizes)
     except UntoldError:
@@ -171,7 +171,7 @@ def _untold_nodes(
 
 
 def _notes_of_untold(without: Sequence[Fields], known: Sequence[_Known]) -> Iterator[str]:
-    """Yield what was taken from nodes alone."""
+    """Yield notes on what is known from nodes alone."""
     if without:
         names = _some([str(row.whole("job_id", least=0)) for row in without])
         yield (
@@ -184,7 +184,7 @@ def _notes_of_untold(without: Sequence[Fields], known: Sequence[_Known]) -> Iter
 
 
 def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
-    """The documents by what they have."""
+    """Return the documents by their content, jobs and nodes."""
     found: dict[str, Fields] = {}
     for file, parsed in documents:
         document = Fields(parsed, "", file, None)
@@ -194,7 +194,7 @@ def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
             raise InputError(rule, file=file)
         if document.has("errors") and (failed := document.raw("errors")):
             # What a failed answer lists is a part of the picture, if anything.
-            raise document.error("errors", f"must be empty, Slurm says {str(failed)[:120]}")
+            raise document.error("errors", f"must be empty, Slurm reports {str(failed)[:120]}")
         if kinds[0] in found:
             raise InputError(f"is a second document with {kinds[0]}", file=file)
         found[kinds[0]] = document
@@ -205,7 +205,7 @@ def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
 
 
 def _time_s(document: Fields, rows: Sequence[Fields]) -> float:
-    """When the answer was given; the last that it knows of where it does not say (22.05)."""
+    """Return the time of the answer; the last time in it if it states none (22.05)."""
     happened = [
         number(row, name)
         for row in rows
@@ -215,7 +215,7 @@ def _time_s(document: Fields, rows: Sequence[Fields]) -> float:
 
 
 def _nodes(row: Fields) -> Iterator[_Known]:
-    """The node of a record, if it has GPUs and is there."""
+    """Yield the node of a record, if it has GPUs and exists."""
     name = row.text("name")
     gpus = {kind: count for kind, count, _ in gres(row, "gres", text(row, "gres")) if count}
     states = [word.rstrip("*~#!%$@^-") for word in words(row, "state", "state_flags")]
@@ -259,7 +259,7 @@ def _nodes(row: Fields) -> Iterator[_Known]:
 
 
 def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]] | None:
-    """Return the type with the most free GPUs of a node, and the free GPUs of its other types.
+    """Return a node's type with the most free GPUs, and the free GPUs of its other types.
 
     Types have the indices in the order of the node's ``gres``. None if ``gres_used`` does not
     tell the types apart, or contradicts that order.
@@ -285,7 +285,7 @@ def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]
 def _blocks(
     nodes: Iterable[_Known], jobs: Sequence[LiveJob], parts: Iterable[Parts], time_s: float
 ) -> Iterator[LiveJob]:
-    """GPUs in use by no job of the round, as a job per node that runs."""
+    """Yield GPUs in use by no job of the round, as a running job per node."""
     held: dict[str, set[int]] = defaultdict(set)
     detailed: dict[str, set[int]] = defaultdict(set)
     for some in (*(job.parts for job in jobs), *parts):
@@ -298,7 +298,7 @@ def _blocks(
         name, size = one.node.name, one.node.gpus
         named, count = one.used or (frozenset(), 0)
         taken = (detailed[name] | named) & set(range(size))
-        # Where a record says only how many, the last ones stand for those that it does not name.
+        # If a record states only a number, the last GPUs represent those that it does not name.
         spare = [at for at in reversed(range(size)) if at not in taken]
         taken.update(spare[: max(0, count - len(taken))])
         if rest := tuple(sorted(taken - held[name])):
@@ -318,7 +318,7 @@ def _notes(
     blocks: Sequence[LiveJob],
     closed: Mapping[str, str],
 ) -> Iterator[str]:
-    """What is assumed, left out or kept as it is."""
+    """Yield what is assumed, left out or left alone."""
     if closed:
         names = _some([f"{name} ({why})" for name, why in sorted(closed.items())])
         yield f"nothing is started on {names}"

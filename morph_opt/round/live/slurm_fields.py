@@ -22,10 +22,10 @@ _NAME = re.compile(r"[^:(=,]*")
 _TRES = re.compile(
     r"gres[/:]gpu(?::([^=:,]*[^=:,0-9][^=:,]*))?(?:[=:]([0-9]{1,9}))?(?=,|$)", re.ASCII
 )
-"""No count is one GPU; a type that is a number is a count."""
+"""Pattern of GPUs in a list: no count is one GPU; a type that is a number is a count."""
 
 _SLICE = re.compile(r"[0-9][gc]\.[0-9]+gb", re.ASCII)
-"""Slices of GPUs (MIG) are no GPUs."""
+"""Pattern of slices of GPUs (MIG), which are no GPUs."""
 
 _SHARES = re.compile(r"(?:^|,) *(?:shard|mps)(?::[^:(,]+)??:0*[1-9]", re.ASCII)
 
@@ -39,7 +39,7 @@ class Asked:
 
 
 def number(row: Fields, name: str) -> float | None:
-    """A number, alone or in an object; None for none and for no limit."""
+    """Return a number, alone or in an object; None for none and for no limit."""
     value = row.raw(name, None)
     if value is None:
         return None
@@ -52,12 +52,12 @@ def number(row: Fields, name: str) -> float | None:
 
 
 def text(row: Fields, name: str) -> str:
-    """A text; "" for none."""
+    """Return a text; "" for none."""
     return row.text(name) if row.has(name) else ""
 
 
 def texts(row: Fields, name: str) -> tuple[str, ...]:
-    """A text with commas, or a list of texts, as its parts."""
+    """Return the parts of a text with commas, or of a list of texts."""
     value: Any = row.raw(name, None)
     if value is None:
         return ()
@@ -66,7 +66,7 @@ def texts(row: Fields, name: str) -> tuple[str, ...]:
 
 
 def words(row: Fields, *names: str) -> tuple[str, ...]:
-    """States and flags, each a text or a list of texts, as upper-case words."""
+    """Return states and flags, each a text or a list of texts, as upper-case words."""
     return tuple(word for name in names for one in texts(row, name) for word in _words(one))
 
 
@@ -76,13 +76,13 @@ def _words(one: str) -> tuple[str, ...]:
 
 
 def hosts(row: Fields, name: str) -> tuple[str, ...]:
-    """Names of a list of hosts."""
+    """Return the names of a list of hosts."""
     listed = ",".join(texts(row, name))
     return row.built(lambda: expand_hosts(listed), name)
 
 
 def gres(row: Fields, name: str, listed: str) -> Iterator[tuple[str, int, str]]:
-    """Type, number and text in parentheses of every kind of GPU in ``gpu:a100:4(IDX:0-3)``."""
+    """Yield type, number and text in parentheses of each GPU item of ``gpu:a100:4(IDX:0-3)``."""
     for item in re.findall(r"[^,(]+(?:\([^()]*\))?", listed):
         # Other resources have names that begin like this one: gpumem, gpu_mem.
         if _NAME.match(item.strip())[0] != "gpu" or _SLICE.search(item):  # type: ignore[index]
@@ -94,7 +94,7 @@ def gres(row: Fields, name: str, listed: str) -> Iterator[tuple[str, int, str]]:
 
 
 def indices(row: Fields, name: str, inside: str) -> list[int]:
-    """GPUs of ``IDX:0-3,5``; none where it does not name them."""
+    """Return the GPUs of ``IDX:0-3,5``; none if it does not name them."""
     ranges = inside.removeprefix("IDX:")
     if ranges in ("", "N/A"):
         return []
@@ -102,12 +102,12 @@ def indices(row: Fields, name: str, inside: str) -> list[int]:
 
 
 def shared(row: Fields, name: str) -> bool:
-    """Whether shares of GPUs (shards, MPS) are in use."""
+    """Return whether shares of GPUs (shards, MPS) are in use."""
     return _SHARES.search(text(row, name)) is not None
 
 
 def asked(row: Fields, *names: str) -> Asked:
-    """GPUs in the first of these lists that names some: the total; the type if it is one."""
+    """Return the total, and the type if there is one, of the first list that names GPUs."""
     for name in names:
         found = _TRES.findall(text(row, name))
         kinds = [(kind, int(count or 1)) for kind, count in found if kind]

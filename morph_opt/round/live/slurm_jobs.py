@@ -1,4 +1,4 @@
-"""Records of ``squeue --json`` as jobs: what they ask for, may use, and hold."""
+"""Jobs from records of ``squeue --json``: what they ask for, may use, and hold."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Parts = tuple[tuple[str, tuple[int, ...]], ...]
 """GPU indices by node."""
 
 _ROOM = frozenset(("", "None", "Resources", "Priority"))
-"""Reasons of waiting that are about room; every other one keeps a job back however much is free."""
+"""Reasons of waiting for free nodes; every other one holds a job back in any case."""
 
 _RUNS = frozenset(
     ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
 )
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
 _EXCLUSIVE = frozenset(("NONE", "USER", "MCS", "TOPO"))
-"""Values of ``shared`` of jobs that keep others away from their nodes."""
+"""Values of ``shared`` of jobs that keep others off their nodes."""
 
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
 _MOST_TASKS = 10_000
@@ -41,7 +41,7 @@ _FEATURES = re.compile(r"[\w.:-]+(?:(?:&[\w.:-]+)*|(?:\|[\w.:-]+)*|(?:,[\w.:-]+)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the records of the jobs need to know of the nodes.
+    """Facts about the nodes that the records of jobs need.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Site:
 
 
 def runs(row: Fields) -> bool:
-    """Whether a record is of a job that holds its nodes."""
+    """Return whether a record is of a job that holds its nodes."""
     states = set(words(row, "job_state"))
     if not states:
         raise row.error("job_state", "is missing")
@@ -67,23 +67,23 @@ def runs(row: Fields) -> bool:
 
 
 def keeps_away(row: Fields) -> bool:
-    """Whether it shares its nodes with nothing (``--exclusive``), or not with every job."""
+    """Return whether a job shares its nodes with no other, or not with every other job."""
     return bool(_EXCLUSIVE & set(words(row, "shared")))
 
 
 class UntoldError(InputError):
-    """A record does not state which GPUs its job holds."""
+    """Error: a record does not state which GPUs its job holds."""
 
 
 def untold(row: Fields, rule: str) -> UntoldError:
-    """Return the complaint about a record without details, and how to ask for them."""
+    """Return the error about a record without details, and how to ask for them."""
     error = row.error("gres_detail", rule)
     ask = "ask with details: squeue --json, or slurmrestd with flags=DETAIL"
     return UntoldError(f"{error.rule}; {ask}", file=error.file, line=error.line, field=error.field)
 
 
 def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
-    """GPUs of a record, an entry of ``gres_detail`` per node; None if it cannot be said.
+    """Return the GPUs of a record by node; None if they are not known.
 
     That is so for jobs that are about to end: some of their nodes are given back already.
 
@@ -123,7 +123,7 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
         for _, count, inside in gres(row, "gres_detail", detail):
             named = indices(row, "gres_detail", inside)
             if count and not named:
-                raise untold(row, f"does not tell which GPUs: {detail[:60]!r}")
+                raise untold(row, f"does not name the GPUs: {detail[:60]!r}")
             gpus += named if count else ()
         if gpus and host not in with_gpus:
             raise row.error("nodes", f"{host!r} is no node with GPUs")
@@ -136,7 +136,7 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
 
 
 def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
-    """Jobs of a record: none without GPUs or at its end, several of an array that waits."""
+    """Yield the jobs of a record: none without GPUs, several of a waiting array."""
     running = runs(row)
     if not running and not _WAITS & set(words(row, "job_state")):
         return
@@ -168,7 +168,7 @@ class _Wants:
     gpus
         In all.
     on_node, on_task
-        On every node, with every task; 0 where it does not say.
+        On every node, with every task; 0 if it does not state them.
     gpu_type
         "" for any.
     nodes
@@ -183,7 +183,7 @@ class _Wants:
 
 
 def _wants(row: Fields) -> _Wants:
-    """What a record asks for.
+    """Return the GPUs that a record asks for.
 
     ``node_count`` of a job that waits is Slurm's guess; the nodes that it insists on are those of
     ``tres_req_str``.
@@ -207,13 +207,13 @@ def _wants(row: Fields) -> _Wants:
 
 
 def gpus_once_held(row: Fields) -> int:
-    """GPUs of a job that is over: its ``gres_detail`` is empty then."""
+    """Return the GPUs of a record whose ``gres_detail`` is empty, such as of an ended job."""
     wants, nodes = _wants(row), len(hosts(row, "nodes"))
     return asked(row, "tres_alloc_str").gpus or max(wants.gpus, wants.on_node * nodes)
 
 
 def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
-    """What a job asks for, where it may run and why it is kept back; 0 GPUs for no GPU job."""
+    """Return a waiting job with request, allowed nodes and hold; 0 GPUs if it asks for none."""
     wants = _wants(row)
     gpus = wants.gpus
     names = hosts(row, "required_nodes")
@@ -241,12 +241,12 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
 
 
 def _owner(row: Fields) -> str:
-    """Account, else user."""
+    """Return the account, else the user."""
     return text(row, "account") or text(row, "user_name") or "default"
 
 
 def _held(row: Fields, site: Site) -> str:
-    """Why Slurm keeps a job back for another reason than room."""
+    """Return why Slurm holds a job back other than for free nodes; "" if it does not."""
     reason = text(row, "state_reason")
     if reason in _ROOM and number(row, "priority") == 0.0:
         reason = "priority 0"
@@ -256,7 +256,7 @@ def _held(row: Fields, site: Site) -> str:
 
 
 def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
-    """What a job asks for that a round cannot pose; "" if nothing is known."""
+    """Return the request of a job that a round cannot pose; "" if there is none."""
     if het := round(number(row, "het_job_id") or 0):
         return f"component of heterogeneous job {het}: all of them start or none, not decided"
     if exclusive - {"NONE"}:
@@ -272,7 +272,7 @@ def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
 
 
 def _unfit(row: Fields, site: Site) -> set[str]:
-    """Nodes without the features that a job asks for: ``a&b`` and ``a,b`` all, ``a|b`` one."""
+    """Return nodes without the features of a job: ``a&b`` and ``a,b`` need all, ``a|b`` one."""
     features = text(row, "features")
     if not features or not _FEATURES.fullmatch(features):
         return set()
@@ -283,7 +283,7 @@ def _unfit(row: Fields, site: Site) -> set[str]:
 
 
 def _names(row: Fields) -> list[str]:
-    """``77``, ``91_3`` for a task, ``90+1`` for a component; every task of an array that waits."""
+    """Return names: ``77``, ``91_3`` for a task, ``90+1`` for a component, all waiting tasks."""
     job = row.whole("job_id", least=0)
     array = array_of(row)
     if array and number(row, "array_task_id") is not None:
@@ -297,20 +297,20 @@ def _names(row: Fields) -> list[str]:
 
 
 def array_of(row: Fields) -> int:
-    """Number of the array that a record is of; 0 for none."""
+    """Return the number of a record's array; 0 for none."""
     return round(number(row, "array_job_id") or 0)
 
 
 def limit_of(row: Fields) -> int:
-    """How many tasks of an array may run at once (``0-9%4``); 0 for any number."""
+    """Return how many tasks of an array may run at a time (``0-9%4``); 0 for any number."""
     _, percent, limit = text(row, "array_task_string").partition("%")
     if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-        raise row.error("array_task_string", f"must end in a number behind %, got {limit[:60]!r}")
+        raise row.error("array_task_string", f"must end in a number after %, got {limit[:60]!r}")
     return int(limit or 0) or round(number(row, "array_max_tasks") or 0)
 
 
 def limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[LiveJob]:
-    """The jobs, with tasks kept back that would be too many of their array at once."""
+    """Yield the jobs; tasks beyond the limit of their array are held back."""
     arrays = [int(job.name.partition("_")[0]) if "_" in job.name else 0 for job in jobs]
     count = Counter(
         array for array, job in zip(arrays, jobs, strict=True) if job.started_s is not None
@@ -325,7 +325,7 @@ def limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[Live
 
 
 def _tasks(row: Fields, listed: str) -> list[int]:
-    """Tasks of ``0-9:2,12``; Slurm writes ``...`` where it names no more of them."""
+    """Return the tasks of ``0-9:2,12``; Slurm writes ``...`` if it names no more of them."""
     found: list[int] = []
     for part in listed.split(","):
         if part == "...":

@@ -196,7 +196,7 @@ def test_tasks_that_are_not_named_are_told(tmp_path: Path) -> None:
     ("change", "rule"),
     [
         ({"jobs": [running(1, 4, "n1", "gpu:a100:4(IDX:0-2)")]}, "names 3 GPUs, the job holds 4"),
-        ({"jobs": [running(1, 4, "n1", "gpu:a100:4(IDX:N/A)")]}, "does not tell which GPUs"),
+        ({"jobs": [running(1, 4, "n1", "gpu:a100:4(IDX:N/A)")]}, "does not name the GPUs"),
         ({"jobs": [running(1, 4, "n[1-2]", "gpu:a100:4(IDX:0-3)")]}, "entry for each of 2 nodes"),
         ({"jobs": [running(1, 1, "n9", "gpu:1(IDX:0)")]}, "'n9' is no node with GPUs"),
         (

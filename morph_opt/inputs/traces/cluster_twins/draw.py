@@ -1,7 +1,7 @@
 """Twins of Acme, Philly and Helios: a week or a month of hundreds to thousands of GPUs, generated.
 
 Run times, sizes and types of jobs have the published margins (`joint_table`), the demand has the
-published ratio to the cluster. `docs/traces.md` says what is matched and what is assumed.
+published ratio to the cluster. `docs/traces.md` lists what is matched and what is assumed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DAY_S = 86_400.0
 
 _TENANTS = 20
 _DAILY_SWING = 0.4
-"""Arrivals swing by this share of their mean over a day, most at 15:00: assumed."""
+"""Swing of arrivals over a day as a share of their mean, most at 15:00: assumed."""
 _FAMILY = 4704
 
 
 def facts_of(name: str, argument: str = "") -> ClusterFacts:
-    """What is published of a twin's original.
+    """Return the published facts about a twin's original.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class _Size:
 
 
 def twin_home(name: str, argument: str = "", *, gpus: int | None = None, **_: object) -> str:
-    """Short form of the cluster that a twin is for: nodes of 8 GPUs.
+    """Return the short form of the cluster that a twin is for: nodes of 8 GPUs.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def cluster_twin(
     Parameters
     ----------
     name, argument
-        A key of `CLUSTER_TWINS`, and what may stand behind it.
+        A key of `CLUSTER_TWINS`, and its argument.
     seed
         Member of the family, at least 0; 0 is the project's fixed twin.
     jobs, gpus, days
@@ -141,7 +141,7 @@ def cluster_twin(
 
 
 def _restricted(share: Floats, facts: ClusterFacts, gpus: int) -> Floats:
-    """The table without jobs that are larger than the cluster."""
+    """Return the table without jobs that are larger than the cluster."""
     kept = np.where(facts.sizes <= gpus, share, 0.0)
     return np.asarray(kept / kept.sum(), dtype=np.float64)
 
@@ -154,7 +154,7 @@ def _sized(
     gpus: int,
     days: float | None,
 ) -> _Size:
-    """What was given, and the rest from the published ratio of demand to capacity."""
+    """Return the given sizes, the others from the published ratio of demand to capacity."""
     for option, value in (("jobs", jobs), ("days", days)):
         if value is not None:
             TWIN_OPTIONS[option].require(value)
@@ -173,7 +173,7 @@ def _sized(
 def _jobs(
     facts: ClusterFacts, share: Floats, jobs: int, rng: np.random.Generator
 ) -> tuple[Ints, Ints, Ints]:
-    """Type, seconds of run time and GPUs of every job, each shape ``(jobs,)``, in random order."""
+    """Draw type, run time in seconds and GPUs of every job, each shape ``(jobs,)``, shuffled."""
     by_size = np.concatenate([[0.0], np.cumsum(share.sum((0, 1)))])
     counts = np.diff(np.floor(by_size / by_size[-1] * jobs + rng.random()).astype(np.int64))
     size = np.repeat(np.arange(facts.sizes.size), counts)
@@ -191,10 +191,10 @@ def _jobs(
 
 
 def _stratum_means(weight: Floats, edges_s: Floats, count: int) -> Floats:
-    """Mean run times of ``count`` equally likely strata, ascending.
+    """Return mean run times of ``count`` equally likely strata, ascending.
 
     A few jobs carry most of the GPU time: random draws would let its sum vary by tens of percent
-    from seed to seed; means of strata have exactly the sum that the table says.
+    from seed to seed; means of strata have exactly the sum of the table.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _types_of(
     facts: ClusterFacts,
     rng: np.random.Generator,
 ) -> Ints:
-    """Type of each job: in each cell of run time and size as many of each as the table says."""
+    """Draw the type of each job; each cell of run time and size has the table's counts."""
     kinds, bins, _ = share.shape
     bin_of = np.clip(np.searchsorted(facts.edges_s, run_s, side="left") - 1, 0, bins - 1)
     cell = size * bins + bin_of
@@ -239,11 +239,11 @@ def _types_of(
 
 
 def _arrivals(size: _Size, same_second: float, rng: np.random.Generator) -> Floats:
-    """Whole seconds of submission, ascending, shape ``(jobs,)``; the first is 0.
+    """Draw whole seconds of submission, ascending, shape ``(jobs,)``; the first is 0.
 
     Groups of geometric size share a second; groups come by a daily cycle.
     """
-    more = 1.0 - math.sqrt(1.0 - same_second)  # chance that a group goes on
+    more = 1.0 - math.sqrt(1.0 - same_second)  # chance that a group continues
     begins = rng.random(size.jobs) >= more
     begins[0] = True
     span_s = size.days * _DAY_S
@@ -258,7 +258,7 @@ def _arrivals(size: _Size, same_second: float, rng: np.random.Generator) -> Floa
 
 
 def _tenants(jobs: int, rng: np.random.Generator) -> Ints:
-    """Tenant of every job: shares as 1, 1/2, 1/3, ... (assumed; the first five have 63 %)."""
+    """Draw the tenant of every job: shares as 1, 1/2, 1/3, ... (assumed; five have 63 %)."""
     weight = 1.0 / np.arange(1, _TENANTS + 1)
     upper = np.cumsum(weight) / weight.sum()
     return np.asarray(np.searchsorted(upper, rng.random(jobs), side="right"), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What is published of a cluster's jobs, typed: see ``facts.toml`` for the sources."""
+"""Published facts about a cluster's jobs; ``facts.toml`` names the sources."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RUN_EDGES_S = tuple(float(1 << k) for k in range(22))
 
 _SHORTEST_S = 0.5
 _LEAST_SHARE = 2e-4
-"""Of GPU time, where a figure shows nothing between two sizes: a fifth of its precision."""
+"""Share of GPU time assumed if a figure shows none: a fifth of its precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """Jobs of one type.
+    """Published facts about the jobs of one type.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class TypeFacts:
     jobs, gpu_time
         Shares of the jobs and of their GPU time, from 0 to 1.
     quartiles
-        GPUs at 25, 50 and 75 percent of the jobs; () where nobody says.
+        GPUs at 25, 50 and 75 percent of the jobs; () if not published.
     run_share
         Share of the type's jobs in each bin of run time, shape ``(bins,)``.
     """
@@ -85,13 +85,13 @@ class ClusterFacts:
 
     @property
     def bin_mean_s(self) -> Floats:
-        """Mean run time of each bin if its jobs are spread evenly in the logarithm."""
+        """Return the mean run time of each bin if its jobs are spread evenly in the logarithm."""
         return np.asarray(np.diff(self.edges_s) / np.diff(np.log(self.edges_s)), dtype=np.float64)
 
 
 @cache
 def load_facts() -> dict[str, ClusterFacts]:
-    """Every cluster of ``facts.toml`` by name."""
+    """Return every cluster of ``facts.toml`` by name."""
     tables = packaged_toml(__package__, "facts.toml")
     return {name: _cluster(table) for name, table in tables.items()}
 

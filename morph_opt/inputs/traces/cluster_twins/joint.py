@@ -1,4 +1,4 @@
-"""One table of jobs by type, run time and size that has all published margins at once.
+"""Table of jobs by type, run time and size that has all published margins at once.
 
 The aggregates of a cluster are margins: run times by type, jobs by size, GPU time by size and by
 type, quartiles of sizes by type. Raking (iterative proportional fitting) finds the table that has
@@ -17,15 +17,15 @@ from morph_opt.inputs.traces.cluster_twins.facts import ClusterFacts, load_facts
 
 _SWEEPS = 400
 _LONGEST_STEP = 0.5
-"""Of an exponent in one sweep; margins that contradict each other must not run away."""
+"""Largest step of an exponent in one sweep, so that contradictory margins do not diverge."""
 _LEAST_SLOPE = 0.3
 _INSIDE = 0.01
-"""How far a quartile is kept from the edge of its size, as a share of the type's jobs."""
+"""Distance of a quartile from the edge of its size, as a share of the type's jobs."""
 
 
 @cache
 def joint_table(name: str) -> Floats:
-    """Shares of the jobs, shape ``(types, bins, sizes)``; they sum up to 1.
+    """Return shares of the jobs, shape ``(types, bins, sizes)``; they sum up to 1.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def joint_table(name: str) -> Floats:
 
 
 def _with_type_times(share: Floats, facts: ClusterFacts, total: float) -> Floats:
-    """GPU time by type as published."""
+    """Return the table with GPU time by type as published."""
     times = np.asarray([one.gpu_time for one in facts.types])
     gpu_s = facts.bin_mean_s[:, None] * facts.sizes
     wanted = times / times.sum() * total / share.sum((1, 2))
@@ -61,7 +61,7 @@ def _with_type_times(share: Floats, facts: ClusterFacts, total: float) -> Floats
 def _tilted(
     share: Floats, value: Floats, mean: Floats, score: Floats, axes: tuple[int, int]
 ) -> Floats:
-    """One Newton step of ``share * exp(factor * score)`` towards wanted means of ``value``."""
+    """Take one Newton step of ``share * exp(factor * score)`` towards wanted means."""
     jobs = share.sum(axes, keepdims=True)
     weight = share * value
     found = weight.sum(axes, keepdims=True)

@@ -14,7 +14,7 @@ ROUND_S = 60.0
 
 @dataclass(slots=True)
 class Account:
-    """What became of a log: the four lines that stand wherever its jobs are shown.
+    """Account of a log: its rows, what was dropped, assumed and changed.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Account:
     short: int = 0
 
     def lines(self) -> dict[str, str]:
-        """The lines by name: read, dropped, assumed, changed."""
+        """Return the lines of the account by name: read, dropped, assumed, changed."""
         report = self.report
         gpu_s = report.gpu_seconds
         known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
@@ -54,7 +54,7 @@ class Account:
                 yield f"warning: {sentence}"
 
     def texts(self) -> tuple[str, ...]:
-        """The lines as they are printed."""
+        """Return the lines as they are printed."""
         return tuple(f"{name:<8} {line}" for name, line in self.lines().items())
 
     def _dropped(self, counted: tuple[str, int]) -> str:
@@ -64,6 +64,6 @@ class Account:
         return f"{reason} {count:,}{why}"
 
     def as_json(self) -> str:
-        """The report of the reading with these lines."""
+        """Return the report of the reading, with these lines, as JSON."""
         content = self.report.as_dict() | dict(self.terms) | {"account": self.lines()}
         return json.dumps(content, indent=2) + "\n"

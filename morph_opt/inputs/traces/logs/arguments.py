@@ -10,10 +10,10 @@ from morph_opt.inputs.traces.options import ReadingOptions
 
 
 def add_reading(group: argparse._ActionsContainer) -> None:
-    """Options that say how a log is read where it does not say so itself."""
+    """Add the options of how a log is read."""
     add_options(group, ReadingOptions)
 
 
 def reading_of(given: argparse.Namespace) -> Reading:
-    """How to read, by the options of `add_reading`."""
+    """Return how to read a log, by the options of `add_reading`."""
     return Reading(**given_options(given, ReadingOptions))

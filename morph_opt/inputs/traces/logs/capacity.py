@@ -1,4 +1,4 @@
-"""Capacity over time: GPUs by day, as node events of a replay and as a finding of the linter.
+"""Capacity over time: a table of GPUs by day as node events, and as a finding of the linter.
 
 Helios publishes a table per cluster, ``date,vc...,total``; any table with ``date`` (or ``time``)
 and ``total`` is read. From each instant on the cluster has that many GPUs.
@@ -18,20 +18,20 @@ from morph_opt.inputs.traces.logs.reading.clock import Clock
 from morph_opt.inputs.traces.logs.reading.report import Report
 
 CAPACITY_FILE = "cluster_gpu_number.csv"
-"""Name of such a table beside a log of Helios."""
+"""Name of such a table next to a log of Helios."""
 _TIMES = ("date", "time")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From an instant on there are so many GPUs."""
+    """Number of GPUs from an instant on."""
 
     time_s: float
     gpus: int
 
 
 def read_capacity(path: Path, zone: str) -> tuple[Step, ...]:
-    """Steps of a table, the equal ones left out.
+    """Return the steps of a table, without those that change nothing.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_capacity(path: Path, zone: str) -> tuple[Step, ...]:
 
 
 def find_changes(steps: Sequence[Step], report: Report) -> None:
-    """Tell the linter if the capacity changes."""
+    """Add a finding to the report if the capacity changes."""
     if len(steps) > 1:
         sizes = [step.gpus for step in steps]
         least, most = min(sizes), max(sizes)
@@ -79,10 +79,10 @@ def find_changes(steps: Sequence[Step], report: Report) -> None:
 def node_events(
     steps: Sequence[Step], cluster: Cluster, origin_s: float
 ) -> Iterator[tuple[float, str, str]]:
-    """Instants, nodes and events by which a cluster has this capacity, as nearly as nodes allow.
+    """Yield node events that give a cluster this capacity, as nearly as whole nodes allow.
 
     Never more GPUs than the capacity; the last nodes of the cluster go first and come back last.
-    Nodes are drained: what runs on them goes on.
+    Nodes are drained: running jobs stay on them.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def node_events(
 
 
 def _on_clock(steps: Sequence[Step], origin_s: float) -> Iterator[tuple[float, int]]:
-    """Steps on the replay's clock; of those before 0 the last one, at 0."""
+    """Yield the steps on the replay's clock; the last step before 0 is at 0."""
     for step, after in pairwise((*steps, Step(float("inf"), 0))):
         if after.time_s > origin_s:
             yield max(0.0, step.time_s - origin_s), step.gpus
 
 
 def _fitting(sizes: Sequence[int], gpus: int) -> int:
-    """How many of the first nodes have together at most so many GPUs."""
+    """Return the largest number of first nodes that have at most ``gpus`` GPUs."""
     held = 0
     for count, size in enumerate(sizes):
         held += size

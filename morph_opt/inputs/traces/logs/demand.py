@@ -1,4 +1,4 @@
-"""Findings that need all jobs at once: load over time, users, bursts, what the log cuts off."""
+"""Findings that need all jobs: load over time, users, bursts, and cut ends of the log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TOP_USERS = 5
 LEAST_TOP_SHARE = 0.5
 LEAST_BURST_SHARE = 0.1
 PILED_UP = 3.0
-"""The first hour is conspicuous from so many times the mean load on."""
+"""Ratio to the mean load from which the first hour is conspicuous."""
 PILE_JOBS = 100
 PILE_SPAN_S = 24 * HOUR_S
-"""A log of fewer jobs or of less time tells nothing about its beginning."""
+"""Shortest log, in seconds, whose first hour is compared; `PILE_JOBS` is the fewest jobs."""
 
 
 class Demand:
-    """Collects what the findings need: 40 bytes per job, 32 per attempt or component."""
+    """Collector of what these findings need: 40 bytes per job, 32 per attempt or component."""
 
     def __init__(self) -> None:
         self._submit = array("d")
@@ -36,7 +36,7 @@ class Demand:
         self._users: Counter[str] = Counter()
 
     def add(self, job: LogRow) -> None:
-        """Take note of a job."""
+        """Add a job."""
         nan = float("nan")
         self._submit.append(job.submit_s)
         self._run.append(nan if job.run_s is None else job.run_s)
@@ -59,7 +59,7 @@ class Demand:
         report
             Of the log.
         cluster_gpus
-            GPUs of the cluster that the log is of; None if nobody said.
+            GPUs of the cluster that the log is of; None if it is not known.
         """
         if not self._submit:
             return
@@ -148,7 +148,7 @@ class Demand:
 
 
 def level(begin: Floats, end: Floats, amount: Floats) -> tuple[Floats, Floats]:
-    """How much is held from each instant on: instants, sorted, and the sum of amounts held."""
+    """Return sorted instants, and the amount held from each of them on."""
     times = np.concatenate((begin, end))
     change = np.concatenate((amount, -amount))
     instants, where = np.unique(times, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What jobs a log tells of: sizes, run times, queueing, states, by type and by user."""
+"""Description of the jobs of a log: sizes, run times, queueing, states, by type and by user."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from morph_opt.core.table import Cell, Table
 from morph_opt.inputs.traces.logs.frame import LogFrame, num_cdf, sum_cdf
 
 SIZES = ((1, 1), (2, 7), (8, 8), (9, 31), (32, 127), (128, 1 << 30))
-"""Rows of the table by GPUs, bounds included."""
+"""Bounds of the rows by GPUs, inclusive."""
 MOST = 10
-"""Types and users that are listed; the others are one row."""
+"""Number of types and users that are listed; the others share one row."""
 SECONDS = [float(2**k) for k in range(22)]
 GPUS = [float(2**k) for k in range(14)]
 _NAMED = {"kind": "type", "user": "user"}
@@ -35,7 +35,7 @@ class Part:
 
 
 def parts_of(log: LogFrame) -> list[Part]:
-    """The tables; of types and users only where the log names them."""
+    """Return the tables; types and users only if the log names them."""
     jobs = log.gpu_jobs
     if jobs.empty:
         raise InputError("has no job with GPUs", file=log.name)
@@ -48,7 +48,7 @@ def parts_of(log: LogFrame) -> list[Part]:
 
 
 def _distribution(jobs: pd.DataFrame) -> Table:
-    """Mean and quantiles over jobs of what is known of each."""
+    """Return mean and quantiles over jobs of each known quantity."""
     columns = {
         "GPUs": jobs["gpus"],
         "run time (s)": jobs["run_s"],
@@ -78,7 +78,7 @@ def _by_size(jobs: pd.DataFrame) -> Table:
 
 
 def _largest(jobs: pd.DataFrame, column: str) -> pd.Series[str]:
-    """The names of a column, those beyond the `MOST` with most GPU time as one."""
+    """Return the labels of a column; beyond the `MOST` with most GPU time they become one."""
     most = jobs.groupby(column)["gpu_s"].sum().sort_values(ascending=False, kind="stable")
     listed = set(most.index[:MOST])
     return jobs[column].where(jobs[column].isin(listed), "others")
@@ -87,7 +87,7 @@ def _largest(jobs: pd.DataFrame, column: str) -> pd.Series[str]:
 def _grouped(
     jobs: pd.DataFrame, labels: pd.Series[str], word: str, order: Sequence[str] | None = None
 ) -> Table:
-    """Share of jobs and of GPU time, and medians, of each label; most GPU time first."""
+    """Return shares of jobs and GPU time, and medians, by label; most GPU time first."""
     whole = float(jobs["gpu_s"].sum())
     if order is None:
         by = jobs["gpu_s"].groupby(labels).sum().sort_values(ascending=False, kind="stable")
@@ -128,13 +128,13 @@ def _quantile(values: pd.Series[float], part: float) -> float | None:
 
 
 def text_of(log: LogFrame, parts: Sequence[Part]) -> str:
-    """As plain text."""
+    """Return the description as plain text."""
     blocks = ["\n".join(log.notes), *(f"{p.title}\n{p.table.to_text()}" for p in parts)]
     return "\n\n".join(blocks) + "\n"
 
 
 def page_of(log: LogFrame, parts: Sequence[Part], picture: str) -> str:
-    """As Markdown, above it the picture."""
+    """Return the description as Markdown below its picture."""
     lines = [f"# Jobs of {log.name}", "", *(f"- {note}" for note in log.notes), ""]
     lines += [f"![run time, queueing, GPUs, states]({picture})", ""]
     for part in parts:
@@ -143,7 +143,7 @@ def page_of(log: LogFrame, parts: Sequence[Part], picture: str) -> str:
 
 
 def draw(log: LogFrame, path: Path) -> None:
-    """Run time, queueing and GPUs as cumulative shares, and states as bars."""
+    """Draw run time, queueing and GPUs as cumulative shares, and states as bars."""
     path.parent.mkdir(parents=True, exist_ok=True)
     jobs = log.gpu_jobs
     with drawing((9.6, 6.6)) as (figure, encoded):
@@ -173,7 +173,7 @@ def _curves(
     jobs: pd.DataFrame,
     share: Callable[[pd.DataFrame, list[float]], list[float]],
 ) -> None:
-    """A curve of all jobs, and one of each of the five largest types where there are several."""
+    """Draw a curve of all jobs, and one of each of the five largest types if there are several."""
     whole = share(jobs, at)
     if np.isnan(whole).all():
         axes.text(at[0], 50.0, "not in this log")

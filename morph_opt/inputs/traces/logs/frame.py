@@ -1,4 +1,4 @@
-"""A log as the columns that figures and tables of its jobs need."""
+"""Log as a frame with the columns that figures and tables need."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from morph_opt.inputs.traces.logs.reading.row import LogRow
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 
 _NO_JOB_FOR_A_REPLAY = frozenset(("no-gpu", "zero-duration"))
-"""Reasons of rows that are jobs for the figures all the same."""
+"""Reasons for which a replay drops rows that figures keep."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFrame:
-    """A log.
+    """Log as a frame of jobs.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class LogFrame:
 
 
 def read_frame(log: Chosen, *, as_published: bool = False) -> LogFrame:
-    """A log of a known format; raises as `read_log` does."""
+    """Read a log of a known format; raises as `Scan.jobs` does."""
     path = log.path
     rows: list[LogRow] = []
 
@@ -104,7 +104,7 @@ def _frame(rows: list[LogRow], as_published: bool) -> pd.DataFrame:
 
 
 def num_cdf(values: pd.Series[float], at: list[float]) -> list[float]:
-    """Percent of the values that are not missing and at most so large."""
+    """Return the percentage of known values that are at most each of ``at``."""
     known = np.sort(values.dropna().to_numpy(dtype=float))
     if not known.size:
         return [float("nan")] * len(at)
@@ -112,7 +112,7 @@ def num_cdf(values: pd.Series[float], at: list[float]) -> list[float]:
 
 
 def sum_cdf(keys: pd.Series[float], weight: pd.Series[float], at: list[float]) -> list[float]:
-    """Percent of the weight of keys at most so large."""
+    """Return the percentage of the weight of keys that are at most each of ``at``."""
     order = np.argsort(keys.to_numpy(dtype=float), kind="stable")
     sorted_keys = keys.to_numpy(dtype=float)[order]
     total = np.concatenate([[0.0], np.nancumsum(weight.to_numpy(dtype=float)[order])])

@@ -1,4 +1,4 @@
-"""Which format a log is, by header and keys."""
+"""Recognition of log formats by header and keys."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from morph_opt.inputs.traces.logs.registry import (
 )
 
 _LISTS = ("items", "jobs")
-"""Keys of a document under which formats have their list."""
+"""Keys under which documents have their list."""
 
 
 class UnknownFormat(InputError):
-    """A file is a log of no format that is known."""
+    """Error: a file is a log of no known format."""
 
 
 def guessed(path: Path, columns: str | None = None) -> tuple[str, dict[str, str]]:
-    """Return the name of the one format that a log can be, and the options that its layout needs.
+    """Return the format that a log must be of, and the options that its layout needs.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def guessed(path: Path, columns: str | None = None) -> tuple[str, dict[str, str]
 
 
 def looks_like(path: Path, unlike: str = "") -> str:
-    """What a refusal of a file says of the format that it is or nearly is; "" if none is near."""
+    """Return a hint at the format that a refused file has or nearly has; "" if none is near."""
     try:
         name, options = guessed(path)
     except InputError as error:
@@ -79,12 +79,12 @@ def looks_like(path: Path, unlike: str = "") -> str:
 
 
 def also(error: InputError, more: str) -> InputError:
-    """A refusal that says more."""
+    """Return a refusal with more text."""
     return InputError(error.rule + more, file=error.file, line=error.line, field=error.field)
 
 
 def _nearest(head: Head) -> str:
-    """The table that lacks the fewest of its columns, and how any other one is read."""
+    """Return a hint at the table that lacks the fewest columns, and at reading any table."""
     found = []
     for name, known in LOG_FORMATS.items():
         if head.line and issubclass(known, TableReader):
@@ -104,7 +104,7 @@ def _nearest(head: Head) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A log, its format, and how it is read."""
+    """Log, its format, and how it is read."""
 
     path: Path
     reader: type[Reader]
@@ -113,16 +113,16 @@ class Chosen:
 
 
 def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
-    """The log of a path or of ``FORMAT:PATH``; where no format is named, as header and keys tell.
+    """Return the log of a path or of ``FORMAT:PATH``, its format guessed if none is named.
 
     Parameters
     ----------
     log
-        Path, or spec with a window behind it or not.
+        Path or spec, with a window or not.
     word
         Name of the format; None where the spec has it, or it is to be guessed.
     how
-        What the user says of how it is read.
+        Options of how it is read.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
 
 
 def _split_window(log: str | Path) -> tuple[Path, str | None]:
-    """Return path and window of ``PATH@from..to``; a file of that very name has no window."""
+    """Return path and window of ``PATH@from..to``; a file of that name has no window."""
     if isinstance(log, Path) or is_file(Path(log)):
         return Path(log), None
     path, window = windowed(log)
@@ -168,7 +168,7 @@ def _head(path: Path) -> Head:
 
 
 def _uncommented(path: Path) -> Iterator[str]:
-    """Lines that are no comments, without surrounding blanks."""
+    """Yield the lines that are no comments, stripped."""
     for _, line in table_lines(path):
         if not line.startswith(";"):
             yield line.strip()

@@ -1,7 +1,7 @@
-"""Jobs from logs: what a replay takes, with everything that was assumed written down.
+"""Jobs from logs as a replay takes them, with an account of all that was assumed.
 
 A log has one pair of GPUs and run time per job. Iterations, model, plan and scaling are not in it
-and cannot be identified from it: they are assumed in one of three ways, and the account says how.
+and cannot be identified from it: they are assumed in one of three ways, which the account states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN_KINDS = 12
 
 
 def _require_mapping(mapped: LogOptions) -> None:
-    """Refuse a mix of unknown models or empty shares, and a curve that is none."""
+    """Refuse unknown models, empty shares and an unknown scaling curve."""
     known = builtin_model().models()
     for model, share in (mapped.mix or {}).items():
         if model not in known:
@@ -42,7 +42,7 @@ def _require_mapping(mapped: LogOptions) -> None:
 
 
 def _scaling(mapped: LogOptions) -> str:
-    """Curve of anchored jobs; see `morph_opt.inputs.perf.tables.gangs.curve_of`."""
+    """Return the scaling curve of anchored jobs; see `morph_opt.inputs.perf.tables.gangs.curve_of`."""
     return mapped.scaling or "linear"
 
 
@@ -56,7 +56,7 @@ def load_log(
     seed: int = 0,
     terms: Mapping[str, str] | None = None,
 ) -> LoadedTrace:
-    """The jobs of a log, with the speeds that they are given.
+    """Load the jobs of a log, with their speeds.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def load_log(
     Raises
     ------
     InputError
-        For the first malformed row, if nothing is left, or if the log tells no run times and the
-        user does not either.
+        For the first malformed row, if no job is left, or if neither log nor user states run
+        times.
     """
     _require_mapping(mapped)
     if "procs_per_gpu" in known.needed and how.procs_per_gpu is None:
@@ -108,7 +108,7 @@ def load_log(
 
 
 def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
-    """What is taken for granted of run times and of the window's first instant."""
+    """Yield the assumptions about run times and the begin of the window."""
     if mapped.run_s:
         listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
         yield f"run times by kind: {listed}"
@@ -122,7 +122,7 @@ def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
 
 
 def _pools(rows: Iterable[LogRow]) -> Iterator[str]:
-    """Yield what is assumed of partitions, queues or virtual clusters with nodes of their own."""
+    """Yield the assumption about partitions, queues or virtual clusters."""
     pools = sorted({row.pool for row in rows if row.pool})
     if len(pools) > 1:
         listed = ", ".join(pools[:_SHOWN_KINDS]) + (", ..." if len(pools) > _SHOWN_KINDS else "")
@@ -130,7 +130,7 @@ def _pools(rows: Iterable[LogRow]) -> Iterator[str]:
 
 
 def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
-    """Refuse an option that names kinds and meets a job of none: it would have no effect."""
+    """Refuse an option whose kinds no job has: it would have no effect."""
     kinds, listed = {row.kind for row in rows if row.kind is not None}, list(named)
     if listed and not kinds & set(listed):
         known = ", ".join(sorted(kinds)[:_SHOWN_KINDS]) or "none"
@@ -139,7 +139,7 @@ def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) ->
 
 
 def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
-    """The row with the run time that the user gave its kind, where the log tells none."""
+    """Return the row with the run time that the user gave its kind, if the log has none."""
     if row.run_s is not None:
         return row
     run_s = mapped.run_s or {}
@@ -153,7 +153,7 @@ def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
 def _shifted(
     rows: list[LogRow], known: type[Reader], account: Account
 ) -> tuple[list[LogRow], float]:
-    """Rows in order of submission, on a clock that counts from the first of them, and its zero."""
+    """Return rows by submission on a clock that begins with the first, and that instant."""
     rows.sort(key=lambda row: row.submit_s)
     if known.relative:
         return rows, 0.0
@@ -171,7 +171,7 @@ def _shifted(
 def _gangs(
     rows: list[LogRow], mapped: LogOptions, account: Account, file: str
 ) -> tuple[list[Job], SpeedModel]:
-    """Jobs of which an iteration is a second on the GPUs of the log."""
+    """Return jobs of which an iteration is a second on the GPUs of the log."""
     gangs: dict[Gang, None] = {}
     added_s = 0.0
     jobs = []
@@ -201,7 +201,7 @@ def _gangs(
 def _sampled(
     rows: list[LogRow], mapped: LogOptions, seed: int, account: Account, file: str
 ) -> tuple[list[Job], SpeedModel]:
-    """Jobs of built-in models that need the recorded time on the recorded GPUs."""
+    """Return jobs of built-in models that need the recorded time on the recorded GPUs."""
     truth = builtin_model()
     mix = dict(mapped.mix or {}) or dict.fromkeys(truth.models(), 1.0)
     speeds, draw = RequestedSpeeds(truth), random.Random(f"log/{seed}")
@@ -243,7 +243,7 @@ def _sampled(
 def _plans(
     truth: SpeedModel, mix: Iterable[str], gpus: int
 ) -> list[tuple[str, list[ExecutionPlan]]]:
-    """Plans by model that run on so many GPUs."""
+    """Return, by model, the plans that run on ``gpus`` GPUs."""
     found = []
     for model in mix:
         rows = truth.configurations(model, A800_NODE, gpus, Span.LEAF)
@@ -254,7 +254,7 @@ def _plans(
 
 
 def _attempts(rows: list[LogRow], account: Account) -> None:
-    """Say what the largest attempt of a job adds to the GPU-seconds of the others."""
+    """Add to the account what the largest attempt of a job adds to its GPU-seconds."""
     surplus = sum(
         float(row.gpus * (row.run_s or 0.0)) - row.gpu_s for row in rows if row.gpu_s is not None
     )
@@ -267,7 +267,7 @@ def _types(row: LogRow) -> tuple[str, ...]:
 
 
 def _unique(rows: list[LogRow]) -> Iterable[str]:
-    """Names of the rows; what is there already gets ``#2``."""
+    """Yield the names of the rows; a repeated name gets ``#2``."""
     times: Counter[str] = Counter()
     taken: set[str] = set()
     for row in rows:

@@ -1,4 +1,4 @@
-"""The linter: what is in a log, what is wrong with it, and which jobs a replay would get."""
+"""Linter: contents of a log, what is wrong with it, and the jobs that a replay would get."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ EXIT = {None: 0, "note": 0, "warning": 1, "error": 2}
 """Exit status by the worst finding."""
 
 _SELECTION = 0.5
-"""A log with fewer of a publisher's rows is an excerpt, and knows it."""
+"""Share of the published rows below which a log is an excerpt on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lint:
-    """What the linter found.
+    """Result of the linter.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Lint:
         return EXIT[self.report.worst]
 
     def as_json(self) -> str:
-        """Text of the JSON file."""
+        """Return the text of the JSON file."""
         content = self.report.as_dict()
         if self.rows is not None:
             columns: tuple[list[float | None], ...] = ([], [], [])
@@ -59,16 +59,16 @@ class Lint:
         return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
     def as_text(self) -> str:
-        """The report for a terminal."""
+        """Return the report for a terminal."""
         report = self.report
-        how = "guessed from its header" if self.guess else "as you said"
+        how = "guessed from its header" if self.guess else "as given"
         gpu_s = report.gpu_seconds
         lines = [
             f"format   {report.format} ({how})",
             f"rows     {report.rows:,} = {report.jobs:,} jobs + {report.dropped.total():,} dropped "
             f"+ {report.folded:,} folded",
             "GPU-s    "
-            + ("unknown: the log tells no durations" if gpu_s is None else f"{gpu_s:,.10g}"),
+            + ("unknown: the log has no durations" if gpu_s is None else f"{gpu_s:,.10g}"),
         ]
         lines += [f"option   {name} = {shown(str(v))}" for name, v in report.options.items()]
         for reason, count in report.by_reason():
@@ -90,7 +90,7 @@ def lint(
     capacity: Path | None = None,
     with_rows: bool = False,
 ) -> Lint:
-    """Read a whole log and say what is in it and what is wrong with it.
+    """Read a whole log and report what is in it and what is wrong with it.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ def lint(
         The log and its format; without one, ``FORMAT:PATH``, or a path whose format is guessed.
         Or both, and how it is read.
     how
-        How it is read where it does not say so itself.
+        How it is read, if it does not state that itself.
     cluster_gpus
         GPUs of the cluster, to compare demand and capacity; None if unknown.
     capacity
-        Table of GPUs over time; None for the one beside the log, if there is any.
+        Table of GPUs over time; None for the one next to the log, if there is any.
     with_rows
         Whether to keep a line per job.
 
@@ -138,7 +138,7 @@ def lint(
 
 
 def published_near(rows: int, published: Sequence[int]) -> int | None:
-    """The published count that so many rows are a selection of; None if none, or all of one."""
+    """Return the published row count of which a log is a selection; None if it is none."""
     if rows in published:
         return None
     return min((count for count in published if _SELECTION * count <= rows < count), default=None)

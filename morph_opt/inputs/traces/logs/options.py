@@ -1,4 +1,4 @@
-"""Options of a replay of a log: how it is read, and how its rows become jobs."""
+"""Loading of logs for a replay: how they are read, and how rows become jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load_spec(
     options: Mapping[str, Any] | None = None,
     terms: Mapping[str, str] | None = None,
 ) -> LoadedTrace:
-    """The jobs of a log.
+    """Load the jobs of a log.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _load_file(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> Lo
 
 
 def published_logs(reader: type[Reader]) -> TraceFormat:
-    """Return the trace format of the published logs of a log format, if it has any."""
+    """Return the trace format of the published logs of a log format."""
     return TraceFormat(
         reader.name,
         tuple(reader.data_files),

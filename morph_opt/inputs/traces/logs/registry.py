@@ -1,4 +1,4 @@
-"""Log formats by name: the readers that are built in, and one's own."""
+"""Log formats by name: built-in readers, and a user's own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from morph_opt.inputs.traces.logs.formats.volcano import VolcanoReader
 from morph_opt.inputs.traces.logs.reading.reader import Reader
 
 ENTRY_POINT_GROUP = "morph_opt.traces"
-"""Entry points of this group are trace sources, or log formats, under their own name."""
+"""Group of entry points that are trace sources or log formats, under their own name."""
 
 LOG_FORMATS: dict[str, type[Reader]] = {
     one.name: one
@@ -47,16 +47,16 @@ LOG_FORMATS: dict[str, type[Reader]] = {
         OwnTableReader,
     )
 }
-"""Those that are built in; `morph_opt.inputs.traces.registry.FORMATS` has them among all traces."""
+"""Built-in formats; `morph_opt.inputs.traces.registry.FORMATS` lists them among all traces."""
 
 _LONGEST = 200
 
 _OWN_PATH = re.compile(r"([^\W\d][\w.]*:[^\W\d]\w*):.+", re.DOTALL)
-"""``package.module:Reader:PATH``."""
+"""Pattern of ``package.module:Reader:PATH``."""
 
 
 def log_format(name: str) -> type[Reader]:
-    """The log format of a name: a built-in one, an entry point's or an import path's.
+    """Return a log format by name: built-in, an entry point or an import path.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def log_format(name: str) -> type[Reader]:
 
 
 def format_name(spec: str) -> str | None:
-    """Name of the format of ``FORMAT:PATH``, which nothing is imported for that has a path itself.
+    """Return the format's name in ``FORMAT:PATH``; None if there is none.
 
     >>> [format_name(spec) for spec in ("sacct:x.txt", "mine:Site:x.csv", "mine:burst/3")]
     ['sacct', 'mine:Site', None]
@@ -86,7 +86,7 @@ def format_name(spec: str) -> str | None:
 
 
 def require_format(spec: str, field: str | None = None) -> None:
-    """Refuse what was meant to be ``FORMAT:PATH``: a format without a file, or nearly a format.
+    """Refuse a format without a file, or with a misspelt name.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def require_format(spec: str, field: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """``FORMAT:PATH``, with a window ``@from..to`` behind it or not.
+    """Parts of ``FORMAT:PATH``, with a window ``@from..to`` or not.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ class LogSpec:
 
     @classmethod
     def of(cls, spec: str) -> LogSpec | None:
-        """The parts of a spec; None if it does not begin with a format."""
+        """Return the parts of a spec; None if it does not begin with a format."""
         name = format_name(spec)
         return None if name is None else cls(name, *windowed(spec[len(name) + 1 :]))
 
     @property
     def reader(self) -> type[Reader]:
-        """The format; raises as `morph_opt.inputs.traces.logs.registry.log_format`."""
+        """Format of the log; raises as `morph_opt.inputs.traces.logs.registry.log_format`."""
         return log_format(self.name)
 
     def __str__(self) -> str:
@@ -133,13 +133,13 @@ class LogSpec:
 
 
 def windowed(text: str) -> tuple[str, str | None]:
-    """What stands in front of a window ``@from..to``, and the window."""
+    """Split a text into the part before a window ``@from..to``, and the window."""
     before, at, window = text.rpartition("@")
     return (before, window) if at and ".." in window and "/" not in window else (text, None)
 
 
 def _own(name: str) -> type[Reader] | None:
-    """A user's own format; None where the name is of none, or of a trace source."""
+    """Return a user's own format; None if the name is of no format."""
     if len(name) > _LONGEST:
         return None
     found = extension(ENTRY_POINT_GROUP, name)

@@ -1,1 +1,1 @@
-"""Generated twins of published workloads, and what they know of their originals."""
+"""Generated twins of published workloads, and statistics of their originals."""

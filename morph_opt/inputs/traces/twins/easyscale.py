@@ -2,8 +2,8 @@
 
 Jobs, workers, arrivals and lengths are drawn like those of the published trace of 62 jobs; models
 and their times are made up: a mini-batch on a V100 takes some tenths of a second, and on other
-types as much longer as their peak rate is lower, within a fifth. Convolutional models stay on one
-type, as kernels that are equal on all types cost them a factor of two; the others do not.
+types longer in proportion to their lower peak rate, within a fifth. Convolutional models stay on
+one type, as kernels that are equal on all types cost them a factor of two; the others do not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REQUEST_S = ((0.0, 0.25, 0.5, 0.75, 0.9, 1.0), (3.0, 25.0, 90.0, 250.0, 700.0, 
 
 
 def easyscale_twin(seed: int = 0) -> tuple[Trace, ElasticTable]:
-    """The twin trace of this seed with its speed model.
+    """Return the twin trace of a seed with its speed model.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def easyscale_twin(seed: int = 0) -> tuple[Trace, ElasticTable]:
 
 
 def _times(rng: np.random.Generator) -> dict[str, str]:
-    """Seconds of a mini-batch by type, to a tenth of a millisecond."""
+    """Draw seconds of a mini-batch by type, to a tenth of a millisecond."""
     fast_s = float(np.exp(rng.uniform(np.log(0.15), np.log(0.6))))
     return {
         kind: f"{fast_s * _TFLOPS['V100'] / peak * float(rng.uniform(0.8, 1.2)):.4f}"

@@ -45,7 +45,7 @@ The published code draws one of these for a generated job, each with about a thi
 
 _SPAN_S = 46_300.0
 _BURST = 0.12
-"""Fraction of jobs that come together with the one before."""
+"""Share of jobs that arrive together with the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ _FAMILIES = _families()
 
 
 def twin_throughputs() -> GavelThroughputs:
-    """The twin's table; the same for every seed."""
+    """Return the twin's table, the same for every seed."""
     alone: dict[str, dict[Key, float]] = {kind: {} for kind in TYPES}
     family_of: dict[Key, _Family] = {}
     for name, family in _FAMILIES.items():
@@ -105,7 +105,7 @@ def twin_throughputs() -> GavelThroughputs:
 
 
 def gavel_twin(seed: int = 0, *, slos: bool = False) -> tuple[Trace, GavelTable]:
-    """The twin trace of this seed with its speed model.
+    """Return the twin trace of a seed with its speed model.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def gavel_twin(seed: int = 0, *, slos: bool = False) -> tuple[Trace, GavelTable]
 
 
 def _slo_factors(seed: int) -> npt.NDArray[np.float64]:
-    """One per job, drawn apart, so that the jobs are those of the twin without SLOs."""
+    """Draw an SLO factor per job from a separate stream, so that the jobs stay the same."""
     rng = np.random.default_rng([97, seed])
     factors = np.resize(np.asarray(SLO_FACTORS), JOBS)
     return np.asarray(rng.permutation(factors))

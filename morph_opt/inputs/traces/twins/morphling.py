@@ -1,7 +1,7 @@
 """Statistical twins of the published traces: generated, seeded, nothing to download.
 
 A twin is drawn from aggregate statistics of its original (``twins.toml``); no row is copied.
-`docs/traces.md` says what is matched and what is not.
+`docs/traces.md` lists what is matched and what is not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CPUS_PER_GPU = 8
 _FEWEST_ITERATIONS = 2
 _PLAN_DRAWS = 128
 _FAMILY = 172
-"""First word of every random stream; `docs/traces.md` tells how it was chosen."""
+"""First word of every random stream; `docs/traces.md` states how it was chosen."""
 
 
 def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace:
@@ -70,7 +70,7 @@ def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace
 
 
 def _stream(name: str, seed: int) -> np.random.Generator:
-    """Random numbers of one twin; what ``bp`` draws does not shift ``base``, from which it is."""
+    """Return the random stream of a twin; draws of ``bp`` do not shift those of ``base``."""
     return np.random.default_rng([_FAMILY, seed, TWINS.index(name)])
 
 
@@ -102,7 +102,7 @@ def _jobs(stats: TwinStats, steps: RequestedSpeeds, rng: np.random.Generator) ->
 
 
 def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Floats]:
-    """Cell and GPU-hours of every job, group of models by group of models."""
+    """Draw cell and GPU-hours of every job, one group of models after the other."""
     cells: list[Cell] = []
     hours: list[Floats] = []
     for models, quantiles in stats.work:
@@ -116,7 +116,7 @@ def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Float
 
 
 def _arrivals(stats: TwinStats, phases: Ints, rng: np.random.Generator) -> Floats:
-    """Whole seconds of submission, shape ``(jobs,)``; the first is 0, the last ends the span."""
+    """Draw whole seconds of submission, shape ``(jobs,)``, from 0 to the end of the span."""
     inside = sum(sum(p.jobs) - p.bursts for p in stats.phases)
     gaps = rng.permutation(stratified(stats.gap_levels, stats.gap_s, inside, rng))
     times = np.empty(len(phases), dtype=np.float64)
@@ -134,7 +134,7 @@ def _arrivals(stats: TwinStats, phases: Ints, rng: np.random.Generator) -> Float
 
 
 def _phase_times(length_s: float, bursts: int, gaps: Floats, rng: np.random.Generator) -> Floats:
-    """Offsets in a phase: bursts of random size, spread uniformly over what the gaps leave."""
+    """Draw offsets in a phase: bursts of random size, spread uniformly between the gaps."""
     jobs = len(gaps) + bursts
     heads = np.zeros(jobs, dtype=bool)
     heads[0] = True
@@ -152,7 +152,7 @@ def _phase_times(length_s: float, bursts: int, gaps: Floats, rng: np.random.Gene
 def _with_free_plans(
     jobs: list[Job], variants: Variants, steps: RequestedSpeeds, rng: np.random.Generator
 ) -> list[Job]:
-    """Jobs with plans requested equally often; iterations stay, as in the original.
+    """Return the jobs with plans requested equally often; iterations stay.
 
     The plan of the few largest jobs decides how many GPU-hours they ask for, so of a few
     draws the one closest to the published total is taken.
@@ -175,7 +175,7 @@ def _with_free_plans(
 def _draw_plans(
     jobs: list[Job], variants: Variants, rng: np.random.Generator
 ) -> list[ExecutionPlan]:
-    """One plan per job; within a model and GPU count all plans occur equally often."""
+    """Draw a plan per job; within a model and GPU count all occur equally often."""
     groups: dict[tuple[str, int], list[int]] = {}
     for index, job in enumerate(jobs):
         groups.setdefault((job.model, job.requested_gpus), []).append(index)
@@ -191,7 +191,7 @@ def _draw_plans(
 def _with_guarantees(
     jobs: list[Job], variants: Variants, steps: RequestedSpeeds, rng: np.random.Generator
 ) -> list[Job]:
-    """Jobs of which the published number is guaranteed, with the published share of the work."""
+    """Return the jobs with guarantees for the published number and share of work."""
     hours = np.array([steps.gpu_hours(job) for job in jobs])
     yes, yes_hours = variants.guaranteed_jobs, variants.guaranteed_gpu_hours
     counts = np.array([[yes, len(jobs) - yes]])

@@ -1,4 +1,4 @@
-"""Sampling with little variance: what is calibrated stays calibrated for every seed."""
+"""Sampling with little variance, so that calibrated totals hold for every seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def stratified(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """``count`` draws from a piecewise log-linear inverse CDF, one per stratum, ascending.
+    """Draw ``count`` values of a piecewise log-linear inverse CDF, one per stratum, ascending.
 
     Independent draws from a heavy tail would let the total vary by a factor of two from seed
     to seed; one draw in each of ``count`` equally likely strata does not.
@@ -32,7 +32,7 @@ def stratified(
 
 
 def match_total(values: Floats, total: float) -> Floats:
-    """The values with their upper quarter scaled so that they sum up to ``total``.
+    """Return the values, their upper quarter scaled so that they sum up to ``total``.
 
     Only the tail is touched: it carries nearly all of the sum, the quantiles below stay.
     """
@@ -51,7 +51,7 @@ def assign(
 ) -> Ints:
     """Deal values into bins of given sizes so that each bin's sum comes close to its total.
 
-    Largest value first; a value goes to a bin that still has room for it, drawn with a
+    Largest value first; a value goes to a bin that still needs as much, drawn with a
     probability that grows with the mean that the bin still needs.
 
     Parameters

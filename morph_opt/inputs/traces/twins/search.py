@@ -2,8 +2,8 @@
 
 Alone it is a day's searches among other jobs: searches of 8, 16 or 32 trials on one GPU each come
 as a Poisson process, their work is lognormal about an hour, each trial reports after a minute, and
-the best goes on. With a number of trials behind it, it is one search of equal trials at 0, as in
-the comparison of time slices with first come first served.
+the best continues. With a number of trials as argument, it is one search of equal trials at 0, as
+in the comparison of time slices with first come first served.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SEARCH_TWIN = "search-twin"
 """Name of the twin."""
 
 ONE_SEARCH = ("16", "64")
-"""Sizes of one search that are listed; others are taken as well."""
+"""Sizes of one search that are listed; others are accepted, too."""
 
 TRIALS = Range(2, 4096, whole=True)
 FEEDBACK_S, WORK_S = 60, 3600
-"""Seconds of work to a report and of a trial of one search; an iteration is a second."""
+"""Seconds of work until a report, and of a trial of one search; an iteration is a second."""
 
 _SEARCHES, _OTHERS = 8, 24
 _SIZES = (8, 16, 32)
@@ -35,7 +35,7 @@ _MODEL = "trial"
 
 
 def search_twin(argument: str, seed: int = 0) -> tuple[Trace, GangTable]:
-    """The twin of this seed, or one search of ``argument`` trials, with its speed model.
+    """Return the twin of a seed, or one search of ``argument`` trials, with its speed model.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def search_twin(argument: str, seed: int = 0) -> tuple[Trace, GangTable]:
 
 
 def _job(name: str, gpus: int, submit_s: float, work_s: int) -> Job:
-    """A gang that reports after a minute of work."""
+    """Return a gang that reports after a minute of work."""
     job = Gang(gpus, _MODEL).job(name, submit_s, work_s)
     return replace(job, feedback_iterations=min(FEEDBACK_S, work_s))
 
@@ -67,7 +67,7 @@ def _job(name: str, gpus: int, submit_s: float, work_s: int) -> Job:
 def _search(
     rng: np.random.Generator, number: int, trials: int, submit_s: float, work_s: int
 ) -> tuple[list[Job], list[Search]]:
-    """One search: equal trials, ranked at random."""
+    """Draw one search: equal trials, ranked at random."""
     names = [f"search-{number}-{trial:03d}" for trial in range(trials)]
     jobs = [_job(name, 1, submit_s, work_s) for name in names]
     ranked = tuple(names[at] for at in rng.permutation(trials).tolist())
@@ -77,7 +77,7 @@ def _search(
 def _day(
     rng: np.random.Generator,
 ) -> tuple[list[Job], list[Search], list[Gang], str]:
-    """Searches, and jobs of other users that report as well but belong to none."""
+    """Draw a day of searches, and of other jobs that report but belong to no search."""
     jobs: list[Job] = []
     searches: list[Search] = []
     for number, at in enumerate(np.floor(np.cumsum(rng.exponential(_GAP_S, _SEARCHES))).tolist()):

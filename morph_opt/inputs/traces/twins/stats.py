@@ -1,4 +1,4 @@
-"""What the twins know of the originals: aggregate statistics, read from ``twins.toml``."""
+"""Aggregate statistics of the originals, read from ``twins.toml``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLUSTER_GPUS = default_cluster().gpus
 
 
 def size_class(gpus: int) -> int:
-    """0 on one node, 1 on several, 2 on more than half of the cluster.
+    """Return 0 for jobs on one node, 1 on several, 2 on more than half of the cluster.
 
     A gang of the last class cannot run next to another one, so when these arrive decides much of
     the queueing.
@@ -49,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of the trace.
+    """Interval of the trace.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class TwinStats:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """How ``bp`` and ``mt`` differ from ``base``.
+    """Differences of ``bp`` and ``mt`` from ``base``.
 
     Parameters
     ----------
@@ -125,12 +125,12 @@ class Variants:
 
 @cache
 def load_stats() -> tuple[dict[str, TwinStats], Variants]:
-    """The committed statistics: by original (``base``, ``naive``), and the variants of base."""
+    """Return the statistics by original (``base``, ``naive``), and the variants of base."""
     return parse_stats(packaged_toml(__package__, "twins.toml"))
 
 
 def parse_stats(document: dict[str, Any]) -> tuple[dict[str, TwinStats], Variants]:
-    """The typed form of the parameter file."""
+    """Return the typed form of the parameter file."""
     stats = {
         name: TwinStats(
             original=name,

@@ -33,14 +33,14 @@ _SKEWED = ("vgg", "alexnet")
 
 
 def twin_samples() -> npt.NDArray[np.float64]:
-    """GPU-second samples for the Gittins index: 500 strata of the twin's quantiles."""
+    """Return GPU-second samples for the Gittins index: 500 strata of the twin's quantiles."""
     levels, values = _GPU_S_QUANTILES
     middle = (np.arange(500) + 0.5) / 500
     return np.asarray(np.exp(np.interp(middle, levels, np.log(values))), dtype=np.float64)
 
 
 def tiresias_twin(seed: int = 0) -> tuple[Trace, GangTable]:
-    """The twin trace of this seed with its speed model.
+    """Return the twin trace of a seed with its speed model.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _TIMES = {"submit_time": "submissions", "start_time": "run times", "end_time": "
 
 
 class AcmeReader(TableReader):
-    """Reads ``trace_seren.csv`` and ``trace_kalos.csv``."""
+    """Reader of ``trace_seren.csv`` and ``trace_kalos.csv``."""
 
     name, zone = "acme", "UTC"
     published: ClassVar[tuple[int, ...]] = (818_327, 62_413)
@@ -48,7 +48,7 @@ class AcmeReader(TableReader):
     }
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line."""
+        """Return the job of a line."""
         row = cells_row(record)
         cells = row.cells
         gpus = gpus_of(row, "gpu_num")
@@ -86,7 +86,7 @@ class AcmeReader(TableReader):
 
 
 class HeliosReader(AcmeReader):
-    """Reads ``cluster_log.csv``."""
+    """Reader of ``cluster_log.csv``."""
 
     name, zone = "helios", "Asia/Shanghai"
     published = ()

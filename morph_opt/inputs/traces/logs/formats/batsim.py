@@ -1,4 +1,4 @@
-"""Batsim workloads (JSON): jobs with profiles, of which those that are delays tell a duration."""
+"""Batsim workloads (JSON): jobs with profiles; only profiles that are delays have a duration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from morph_opt.inputs.traces.logs.reading.records import Record, json_member
 from morph_opt.inputs.traces.logs.reading.row import LogRow
 
 DELAYS = ("DelayProfile", "delay")
-"""Type of a profile that is a duration, in version 5 and before."""
+"""Type of a profile that is a duration: of version 5, and before."""
 
 
 class BatsimReader(JsonReader):
-    """Reads ``jobs`` with ``profiles``."""
+    """Reader of ``jobs`` with ``profiles``."""
 
     name, relative = "batsim", True
     options = ("procs_per_gpu",)
@@ -26,7 +26,7 @@ class BatsimReader(JsonReader):
     _profiles: dict[str, Any]
 
     def records(self) -> Iterator[Record]:
-        """The jobs; the profiles may stand behind them, and are read before."""
+        """Yield the jobs; the profiles, which may come later in the file, are read first."""
         profiles = json_member(self.path, "profiles")
         if not isinstance(profiles, dict):
             rule = f"must be an object, got {kind_of(profiles)}"
@@ -35,7 +35,7 @@ class BatsimReader(JsonReader):
         yield from super().records()
 
     def row(self, record: Record) -> LogRow:
-        """The job of an element; a walltime shorter than its delay ends it."""
+        """Return the job of an element; a walltime shorter than its delay ends it."""
         job = fields_of(record)
         name = job.raw("id")
         if isinstance(name, bool) or not isinstance(name, str | int):

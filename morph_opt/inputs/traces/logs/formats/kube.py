@@ -26,19 +26,19 @@ _QUANTITY = re.compile(r"([0-9]{1,12})(m|k)?", re.ASCII)
 
 @dataclass(slots=True)
 class Demand:
-    """GPUs that are asked for: whole ones, and slices of GPUs."""
+    """Requested GPUs: whole ones, and slices."""
 
     gpus: Gpus = 0
     slices: Gpus = 0
 
     def add(self, other: Demand, times: int = 1) -> None:
-        """Add so many of another."""
+        """Add another demand ``times`` times."""
         self.gpus = whole_if(Fraction(self.gpus + times * other.gpus))
         self.slices = whole_if(Fraction(self.slices + times * other.slices))
 
     @classmethod
     def most(cls, demands: Iterable[Demand]) -> Demand:
-        """The most of each."""
+        """Keep the larger of both demands, kind by kind."""
         listed = list(demands)
         return cls(
             max((one.gpus for one in listed), default=0),
@@ -47,7 +47,7 @@ class Demand:
 
 
 def quantity(fields: Fields, name: str) -> Gpus:
-    """A quantity of a resource: a number, or text like ``8``, ``500m``, ``1k``."""
+    """Return the number of a quantity: a number, or text like ``8``, ``500m``, ``1k``."""
     value = fields.raw(name)
     found = _QUANTITY.fullmatch(str(value)) if not isinstance(value, bool | float) else None
     if found is None:
@@ -61,7 +61,7 @@ def quantity(fields: Fields, name: str) -> Gpus:
 
 
 class KubeReader(JsonReader):
-    """Reads a list that ``kubectl get ... -o json`` prints."""
+    """Reader of a list that ``kubectl get ... -o json`` prints."""
 
     zone = "UTC"
     options = ("gpu_resource",)
@@ -73,13 +73,13 @@ class KubeReader(JsonReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the kind of the first element."""
+        """Recognise the format by the kind of the first element."""
         group, _, _ = str(head.entry.get("apiVersion", "")).rpartition("/")
         return {} if (group, head.entry.get("kind")) == (cls.api_group, cls.api_kind) else None
 
     @staticmethod
     def parts_of(record: Record) -> tuple[Fields, Fields, Fields]:
-        """Metadata, spec and status of an element."""
+        """Return metadata, spec and status of an element."""
         fields = fields_of(record)
         metadata, spec = fields.object("metadata", None), fields.object("spec", None)
         return metadata, spec, fields.object("status", None, {})
@@ -90,7 +90,7 @@ class KubeReader(JsonReader):
         return self.how.gpu_resource or GPU
 
     def amounts(self, table: Fields) -> Demand:
-        """GPUs among named quantities."""
+        """Return the GPUs among named quantities."""
         found = Demand()
         for name in table:
             if name == self.resource:
@@ -100,28 +100,28 @@ class KubeReader(JsonReader):
         return found
 
     def of_pod(self, template: Fields) -> Demand:
-        """What a pod asks for: its containers together, or the largest that runs before them."""
+        """Return the demand of a pod: its containers together, or the largest init container."""
         spec = template.object("spec", None)
         together = Demand()
         for container in spec.objects("containers", None, []):
             together.add(self._of_container(container))
         before = []
         for container in spec.objects("initContainers", None, []):
-            if container.raw("restartPolicy", None) == "Always":  # runs beside the others
+            if container.raw("restartPolicy", None) == "Always":  # runs next to the others
                 together.add(self._of_container(container))
             else:
                 before.append(self._of_container(container))
         return Demand.most((together, *before))
 
     def asked(self, groups: Iterable[Fields], count: str) -> Demand:
-        """What groups of equal pods ask for together; ``count`` names the field of how many."""
+        """Return the demand of groups of equal pods; ``count`` names the field of their number."""
         found = Demand()
         for pods in groups:
             found.add(self.of_pod(pods.object("template", None)), pods.whole(count, 1, least=0))
         return found
 
     def _of_container(self, container: Fields) -> Demand:
-        """Requests; limits where they are missing."""
+        """Return the requests of a container, or its limits if it has none."""
         resources = container.object("resources", None, {})
         merged = {
             name: table.raw(name)
@@ -133,12 +133,12 @@ class KubeReader(JsonReader):
         return self.amounts(Fields(merged, resources.at("requests"), str(self.path), None))
 
     def name_in(self, metadata: Fields) -> str:
-        """Namespace and name."""
+        """Return namespace and name."""
         space = metadata.text("namespace", "")
         name = metadata.text("name")
         return f"{space}/{name}" if space else name
 
     def judge(self, demand: Demand) -> None:
-        """Note why such a demand cannot be replayed."""
+        """Note why a demand cannot be replayed."""
         if demand.slices and not demand.gpus:
             self.reasons.append("mig-slice")

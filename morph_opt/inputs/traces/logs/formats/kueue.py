@@ -21,18 +21,18 @@ _OLDER = frozenset(("JobFinished", "PodsFinished", "GroupSucceeded"))
 _GOOD = ("success", "succeed", "complete")
 _BAD = ("fail", "error", "backoff", "deadline", "exceeded")
 _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
-"""The second spelling is that of v1beta1."""
+"""Names of a field; the second is the spelling of v1beta1."""
 
 
 class KueueReader(KubeReader):
-    """Reads workloads."""
+    """Reader of workloads."""
 
     name = "kueue"
     api_group = "kueue.x-k8s.io"
     api_kind = "Workload"
 
     def row(self, record: Record) -> LogRow:
-        """The workload of an element; conditions keep their last transition only."""
+        """Return the workload of an element; conditions keep their last transition only."""
         metadata, spec, status = self.parts_of(record)
         asked = self.asked(spec.objects("podSets", None), "count")
         used, types = self._admitted(status, asked)
@@ -92,7 +92,7 @@ class KueueReader(KubeReader):
         return "unknown"
 
     def _admitted(self, status: Fields, asked: Demand) -> tuple[Demand, list[str]]:
-        """What was admitted, which may be less than asked for, and of which flavors."""
+        """Return the admitted demand, which may be less than requested, and its flavors."""
         if not status.has("admission"):
             return asked, []
         admission = status.object("admission", None)

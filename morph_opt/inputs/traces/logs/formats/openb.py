@@ -26,7 +26,7 @@ _MILLI = 1000
 
 
 class OpenbReader(TableReader):
-    """Reads pods."""
+    """Reader of pods."""
 
     name, relative = "openb", True
     marks = frozenset(("num_gpu", "gpu_milli"))
@@ -51,7 +51,7 @@ class OpenbReader(TableReader):
     }
 
     def row(self, record: Record) -> LogRow:
-        """The pod of a line."""
+        """Return the pod of a line."""
         row = cells_row(record)
         phase = row.cells["pod_phase"]
         outcome = self.outcome(phase)
@@ -89,7 +89,7 @@ class OpenbReader(TableReader):
 
 
 class SpotReader(TableReader):
-    """Reads ``job_info_df.csv``."""
+    """Reader of ``job_info_df.csv``."""
 
     name, relative = "spot", True
     taken = ("duration is the run time; it may contain waiting",)
@@ -104,7 +104,7 @@ class SpotReader(TableReader):
     }  # fmt: skip
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line."""
+        """Return the job of a line."""
         row = cells_row(record)
         each, workers = gpus_of(row, "gpu_request"), gpus_of(row, "worker_num")
         gpus = whole_if(Fraction(each * workers))

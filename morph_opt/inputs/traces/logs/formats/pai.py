@@ -2,7 +2,7 @@
 
 alibaba/clusterdata. ``start_time`` of a job is its submission; it runs from the earliest start of a
 task on. GPUs are the tasks' instances times their plan, which is in percent of a GPU. A job table
-alone tells no GPUs: the task table must lie beside it, under the same name with ``task`` for
+alone has no GPUs: the task table must be next to it, under the same name with ``task`` for
 ``job``.
 """
 
@@ -38,7 +38,7 @@ _PERCENT = 100
 
 
 class _Tasks:
-    """What the tasks of one job hold together."""
+    """GPUs of the tasks of one job, together."""
 
     __slots__ = ("end_s", "gpus", "rounded", "shared", "start_s", "types")
 
@@ -73,7 +73,7 @@ class _Tasks:
 
 
 class PaiReader(TableReader):
-    """Reads the job table, with the task table beside it."""
+    """Reader of the job table, with the task table next to it."""
 
     name = "pai"
     statuses: ClassVar[Mapping[str, Outcome]] = {
@@ -92,23 +92,23 @@ class PaiReader(TableReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By a state in its place; a folder by the name of its job table."""
+        """Recognise the format by a state in its place; a folder by the name of its job table."""
         cells = cls.split(head.line)
         is_job = len(cells) == len(_JOB) and (cells[3] in cls.statuses or set(cells) == set(_JOB))
         return {} if is_job or head.files & set(JOB_TABLES) else None
 
     def fixed_header(self) -> tuple[str, ...] | None:
-        """Of the job table."""
+        """Return the columns of the job table."""
         return _JOB
 
     def files(self) -> Sequence[Path]:
-        """Both tables."""
+        """Return both tables."""
         return self.path, self._task_path
 
     def records(self) -> Iterator[Record]:
-        """Rows of the job table; the task table is read before."""
+        """Yield the rows of the job table; the task table is read first."""
         if self._task_path == self.path or not exists(self._task_path):
-            rule = f"needs the task table beside it, {self._task_path.name}: it tells the GPUs"
+            rule = f"needs the task table next to it, {self._task_path.name}: it has the GPUs"
             raise InputError(rule, file=str(self.path))
         self._tasks.clear()
         for record in self.rows_of(self._task_path, _TASK):
@@ -122,7 +122,7 @@ class PaiReader(TableReader):
         yield from super().records()
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line, with what its tasks hold."""
+        """Return the job of a line, with the GPUs of its tasks."""
         row = cells_row(record)
         status = row.cells["status"]
         tasks = self._tasks.get(row.text("job_name"))
@@ -160,7 +160,7 @@ class PaiReader(TableReader):
         return found
 
     def _gpus(self, tasks: _Tasks, run_s: float | None) -> int | Fraction:
-        """Whole GPUs of the tasks; shares are dropped, or rounded up instance by instance."""
+        """Return whole GPUs of the tasks; shares are dropped, or rounded up per instance."""
         if not tasks.shared:
             return whole_if(tasks.gpus)
         if self.how.gpu_shares != "round-up":

@@ -28,7 +28,7 @@ _JOBS = 117_325
 
 
 class PhillyReader(JsonReader):
-    """Reads ``cluster_job_log``: a row is a job with its attempts."""
+    """Reader of ``cluster_job_log``: a row is a job with its attempts."""
 
     name, zone = "philly", _PACIFIC
     published = (_JOBS,)
@@ -43,7 +43,7 @@ class PhillyReader(JsonReader):
     }
 
     def row(self, record: Record) -> LogRow:
-        """The job of an element, its attempts folded."""
+        """Return the job of an element, its attempts folded."""
         fields = fields_of(record)
         status = fields.text("status")
         job = LogRow(
@@ -73,7 +73,7 @@ class PhillyReader(JsonReader):
         return found
 
     def _attempt(self, job: LogRow, one: Fields) -> LogRow:
-        """An attempt; its GPUs are counted by name on every machine."""
+        """Return an attempt; its GPUs are counted by name on every machine."""
         start_s, end_s = (self._instant_or_none(one, name) for name in ("start_time", "end_time"))
         machines = one.objects("detail", None, [])
         gpus = sum(len(machine.rows("gpus", [])) for machine in machines)
@@ -93,11 +93,11 @@ def _text(fields: Fields, name: str) -> str:
 
 
 class PhillyTableReader(TableReader):
-    """Reads ``timestamp,duration,num_gpus,gpu_time,cluster``; rows have no ids."""
+    """Reader of ``timestamp,duration,num_gpus,gpu_time,cluster``; rows have no ids."""
 
     name, zone, ids = "philly-table", _PACIFIC, False
     published = (_JOBS,)
-    taken = ("a timestamp is the submission, which nothing says",)
+    taken = ("a timestamp is the submission, which no page states",)
     marks = frozenset(("timestamp", "duration", "num_gpus"))
     required = ("timestamp", "duration", "num_gpus")
     lost: ClassVar[Mapping[str, str]] = {
@@ -107,7 +107,7 @@ class PhillyTableReader(TableReader):
     }
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line."""
+        """Return the job of a line."""
         row = cells_row(record)
         gpus, run_s = gpus_of(row, "num_gpus"), number_or_none(row, "duration")
         self.compare_gpu_time(number_or_none(row, "gpu_time"), gpus, run_s)

@@ -15,7 +15,7 @@ from morph_opt.inputs.traces.logs.reading.row import LogRow
 
 
 class PolluxReader(TableReader):
-    """Reads ``name,time,application,num_replicas,batch_size``."""
+    """Reader of ``name,time,application,num_replicas,batch_size``."""
 
     name, relative, durations = "pollux", True, False
     gpus_column: ClassVar[str] = "num_replicas"
@@ -33,7 +33,7 @@ class PolluxReader(TableReader):
     }  # fmt: skip
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line."""
+        """Return the job of a line."""
         row = cells_row(record)
         row.integer("batch_size", at_least=1)
         return LogRow(
@@ -46,7 +46,7 @@ class PolluxReader(TableReader):
 
 
 class EasyscaleReader(PolluxReader):
-    """Reads ``name,time,application,max_parallelism,batch_size,epochs,...``."""
+    """Reader of ``name,time,application,max_parallelism,batch_size,epochs,...``."""
 
     name = "easyscale"
     taken = ("the preferred GPU type is no demand",)

@@ -80,7 +80,7 @@ _WAITING = (
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
 _GPU_ID = "7696487"
-"""Number of the plugin ``gpu``, which is printed where the accounting does not know its name."""
+"""Number of the plugin ``gpu``, printed if the accounting does not know its name."""
 _RUN = "run sacct with --parsable2, as docs/how-to/slurm.md has it"
 _FINAL = frozenset(("COMPLETED", "CANCELLED"))
 """States after which a job is over."""
@@ -94,7 +94,7 @@ _NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET"
 
 
 def tasks_of(text: str) -> tuple[int, int | None]:
-    """Return number of tasks of an array that waits, and how many may run at a time.
+    """Return the number of tasks of a waiting array, and the limit of tasks at a time.
 
     >>> tasks_of("1,3-5,10-20:5%2")
     (7, 2)
@@ -144,7 +144,7 @@ class Tres:
 
     @classmethod
     def of(cls, text: str) -> Tres:
-        """What a text like ``cpu=64,gres/gpu=8,gres/gpu:h100=8`` says, in any order.
+        """Read a list like ``cpu=64,gres/gpu=8,gres/gpu:h100=8``, in any order.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Tres:
 
 
 def tres_of_gres(text: str) -> str:
-    """Generic resources of older releases, in all (``gpu:a100:4(S:0-1)``), as trackable ones.
+    """Return generic resources of older releases (``gpu:a100:4(S:0-1)``) as trackable ones.
 
     >>> tres_of_gres("gpu:a100:4(S:0-1),craynetwork:1,gpu:2")
     'gres/gpu:a100=4,gres/gpu=2'
@@ -202,7 +202,7 @@ def _amount(item: str, amount: str) -> int:
 
 
 class SacctReader(TableReader):
-    """Reads what ``sacct`` prints; one row is an attempt, or a component of a job."""
+    """Reader of the output of ``sacct``; a row is an attempt, or a component of a job."""
 
     name, zone, folds = "sacct", "UTC", True
     options = ("columns",)
@@ -227,7 +227,7 @@ class SacctReader(TableReader):
 
     @classmethod
     def understood(cls, how: Reading) -> Reading:
-        """Of layouts without a header there is one."""
+        """Refuse a layout without a header that is not known."""
         if how.columns not in (None, "xdmod"):
             rule = f"must be xdmod for format {cls.name}, got {how.columns!r}"
             raise InputError(rule, field="columns")
@@ -235,7 +235,7 @@ class SacctReader(TableReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the header; by the number of columns and the place of the times without one."""
+        """Recognise the format by its header, or by columns and times if it has none."""
         if head.keys:
             return {} if "jobs" in head.keys and {"time", "tres"} <= set(head.entry) else None
         cells = cls.split(head.line)
@@ -265,7 +265,7 @@ class SacctReader(TableReader):
             yield Record(record.line, record.text, content)
 
     def fixed_header(self) -> tuple[str, ...] | None:
-        """The columns of a layout without a header."""
+        """Return the columns of a layout without a header."""
         return {None: None, "xdmod": XDMOD}[self.how.columns]
 
     def _header(self, cells: list[str], file: str, line: int) -> list[str]:
@@ -280,16 +280,16 @@ class SacctReader(TableReader):
         return header
 
     def uneven(self, separator: str) -> str:
-        """Trackable resources are separated by commas, too."""
+        """Explain a row with more fields: lists of resources contain commas."""
         return f" (its cells have commas themselves; {_RUN})" if separator == "," else ""
 
     def name_of(self, record: Record) -> str:
-        """The job's id."""
+        """Return the job's id."""
         cells = cells_row(record).cells
         return cells.get("JobID") or cells.get("JobIDRaw", "")
 
     def key_of(self, record: Record) -> str:
-        """Return the id with cluster and user: ids of two of these are two jobs."""
+        """Return the identity of a job: id, cluster and user."""
         return self._key(cells_row(record).cells, self.name_of(record))
 
     def _key(self, cells: Mapping[str, str], name: str) -> str:
@@ -297,16 +297,16 @@ class SacctReader(TableReader):
         return "\n".join((self.group(name)[0], cells.get("Cluster", ""), cells.get("User", "")))
 
     def reused_after_s(self, row: LogRow) -> float:
-        """Return 0 after a state that no attempt follows, else a day: a requeue submits at once."""
+        """Return 0 after a final state, else a day: a requeued job is submitted again at once."""
         return 0.0 if row.status in _FINAL else _REQUEUED_S
 
     def group(self, name: str) -> tuple[str, str]:
-        """Components of a heterogeneous job are called ``90+0``, ``90+1``."""
+        """Split the name of a component, ``90+1``, into job and component."""
         job, plus, component = name.partition("+")
         return (job, component) if plus and component.isdigit() else (name, "")
 
     def row(self, record: Record) -> LogRow:
-        """The attempt of a line."""
+        """Return the attempt of a line."""
         row = cells_row(record)
         cells = row.cells
         name = self.name_of(record) or row.text("JobID" if "JobID" in cells else "JobIDRaw")
@@ -362,7 +362,7 @@ class SacctReader(TableReader):
         return found
 
     def finish(self) -> None:
-        """Say so if the site does not account GPUs."""
+        """Add a finding if the site does not account GPUs, and one for waiting arrays."""
         if self.report.rows > self.report.dropped["malformed"] and not self._tracked:
             self.report.found("no-gpu-tracking")
         if self._arrays:
@@ -371,7 +371,7 @@ class SacctReader(TableReader):
             self.report.found("pending-array", min(self._arrays), count, tasks=tasks)
 
     def _status(self, state: str) -> str:
-        """``CANCELLED by 1001``, ``CANCELLED+`` and ``OUT_OF_ME+`` as the states that they are."""
+        """Return the state of ``CANCELLED by 1001``, ``CANCELLED+`` or ``OUT_OF_ME+``."""
         word = state.split(" ", maxsplit=1)[0]
         if not word.endswith("+"):
             return word
@@ -404,7 +404,7 @@ class SacctReader(TableReader):
             self.find("gres-per-node")
 
     def _run_s(self, row: Row, start_s: float | None, end_s: float | None) -> float | None:
-        """Elapsed, which leaves suspended time out; end - start where it is not printed."""
+        """Return Elapsed, which excludes suspended time; end - start if it is not printed."""
         span = span_s(start_s, end_s)
         run_s = self._duration(row, "Elapsed", "ElapsedRaw", 1.0)
         if run_s is None or span is None:
@@ -414,7 +414,7 @@ class SacctReader(TableReader):
         return run_s
 
     def _array(self, row: Row, name: str) -> tuple[str, int, int | None]:
-        """Return identity of the array, tasks of the row, and how many may run at a time."""
+        """Return the array of a row, its number of tasks, and the limit of tasks at a time."""
         found = _ARRAY.fullmatch(name)
         if found is None:
             return "", 1, None
@@ -429,7 +429,7 @@ class SacctReader(TableReader):
         return array, tasks, at_once
 
     def _eligible_s(self, row: Row, submit_s: float, *, started: bool) -> float | None:
-        """Return the instant from which on only GPUs were missing; infinite for a job on hold."""
+        """Return the instant from which only GPUs were missing; infinite for a job on hold."""
         text = row.cells.get("Eligible")
         if text is None:
             return None
@@ -437,7 +437,7 @@ class SacctReader(TableReader):
         return math.inf if eligible_s is None and not started else eligible_s
 
     def _clocked(self, text: str, row: Row | Fields, field: str) -> float:
-        """Return an absolute time; of an unknown notation, name the variable that makes it."""
+        """Return an absolute time; an error names the variable of an unknown notation."""
         try:
             return super()._clocked(text, row, field)
         except InputError as error:
@@ -448,7 +448,7 @@ class SacctReader(TableReader):
         return self._duration(row, "Timelimit", "TimelimitRaw", 60.0)
 
     def _duration(self, row: Row, field: str, raw: str, unit_s: float) -> float | None:
-        """A duration that is printed in words or as a number of units."""
+        """Return a duration that is printed in words, or as a number of units."""
         if row.cells.get(raw, "") not in _NO_LIMIT:
             return unit_s * row.integer(raw, at_least=0)
         text = row.cells.get(field, "")

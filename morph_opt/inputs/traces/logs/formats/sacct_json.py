@@ -1,4 +1,4 @@
-"""``sacct --json`` as the cells that ``sacct --parsable2`` prints."""
+"""Conversion of ``sacct --json`` to the cells that ``sacct --parsable2`` prints."""
 
 from __future__ import annotations
 

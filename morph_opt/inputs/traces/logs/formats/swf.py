@@ -1,6 +1,6 @@
 """The Standard Workload Format, version 2.2 (Feitelson): 18 numbers per line, -1 for missing.
 
-It counts processors and knows no GPUs; how many processors stand for a GPU is the user's word.
+It counts processors and knows no GPUs; the user gives the number of processors per GPU.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FIELDS = (
 _MAX_JOBS = re.compile(r";\s*MaxJobs:\s*([0-9]{1,12})\s*$", re.ASCII | re.IGNORECASE)
 _MISSING = -1.0
 _PARTS = ("2", "3", "4")
-"""States of lines that are parts of a checkpointed job, whose summary line is there too."""
+"""States of partial lines of a checkpointed job, whose summary line is in the log, too."""
 
 
 class SwfReader(TableReader):
-    """Reads ``.swf``."""
+    """Reader of ``.swf``."""
 
     name, relative = "swf", True
     options = needed = ("procs_per_gpu",)
@@ -43,28 +43,28 @@ class SwfReader(TableReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the number of its cells, all of them numbers."""
+        """Recognise the format by the number of cells, all of them numbers."""
         cells = cls.split(head.line)
         numbers = all(re.fullmatch(r"-?[0-9.]+", cell, re.ASCII) for cell in cells)
         return {} if len(cells) == len(FIELDS) and numbers else None
 
     def fixed_header(self) -> tuple[str, ...] | None:
-        """The fields of the standard."""
+        """Return the fields of the standard."""
         return FIELDS
 
     def remark(self, text: str) -> None:
-        """Note how many jobs the header says there are."""
+        """Note the number of jobs that the header states."""
         found = _MAX_JOBS.match(text)
         if found:
             self._stated = int(found[1])
 
     def finish(self) -> None:
-        """Compare that with the rows."""
+        """Compare the stated number of jobs with the rows."""
         if self._stated is not None and self._stated != self.report.rows:
             self.report.found("header-disagrees", said=self._stated)
 
     def row(self, record: Record) -> LogRow:
-        """The job of a line."""
+        """Return the job of a line."""
         row = cells_row(record)
         status = row.text("status").removesuffix(".0")
         if status in _PARTS:
@@ -106,12 +106,12 @@ class SwfReader(TableReader):
 
     @staticmethod
     def _known(row: Row, field: str) -> float | None:
-        """A number; -1 is missing, and never a number."""
+        """Return a number; None for -1, which stands for a missing one."""
         value = row.number(field, at_least=-1e12)
         return None if value == _MISSING else value
 
     def _processors(self, row: Row, field: str) -> int:
-        """A whole number of processors; 0 if missing."""
+        """Return a whole number of processors; 0 if it is missing."""
         value = self._known(row, field)
         if value is None:
             return 0

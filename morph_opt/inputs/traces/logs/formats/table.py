@@ -90,10 +90,10 @@ submission and is never guessed."""
 _SPANS = ("duration", "wait", "deadline_after")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)
 _ONE_MEANING = ("submit", "start", "end", "duration", "wait", "gpus")
-"""Of two columns that may be one of these, none is chosen; of the others, the first name is."""
+"""Meanings for which two candidate columns are refused; for the others the first name counts."""
 
 _HEADER_UNITS = {word: unit_s for word, unit_s in UNITS.items() if word not in ("m", "w", "wk")}
-"""Units at the end of a column's name; an ``m`` there may be anything."""
+"""Units at the end of a column's name; ``m`` is too ambiguous there."""
 _TWO_PARTS = {"HH:MM": True, "MM:SS": False, "HH:MM:SS": False}
 """Units of durations with colons, and whether two parts are hours and minutes."""
 _LIMITS = frozenset(
@@ -104,15 +104,15 @@ _LIMITS = frozenset(
 _MAYBE_LIMITS = frozenset(("walltime", "wallclock"))
 """Names of columns that are a limit at some sites; certain if the user names them."""
 _SMALL_S = 200.0
-"""If no job runs for longer, the column may count hours."""
+"""Longest run time, in seconds, up to which a column without a unit may count hours."""
 _LONG_WAITS = 10.0
-"""If every job waited this many times its run time, the column may count minutes or hours."""
+"""Ratio of wait to run time, exceeded by every job, from which a unit may be wrong."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+", re.ASCII)
 _COLUMN_UNIT = re.compile(r"(.+?)(?:\[([\w:/.-]+)\])?")
 _COMPACT = re.compile(r"(?:19|20|21)[0-9]{12}", re.ASCII)
-"""``20240501080000``, which is no number of milliseconds."""
+"""Pattern of ``20240501080000``, which is a date and no number of milliseconds."""
 _AROUND = re.compile(r"^job_| by .*", re.ASCII | re.IGNORECASE)
-"""What some write around a state: ``JOB_FINISHED``, ``CANCELLED by 1001``."""
+"""Text around a state: ``JOB_FINISHED``, ``CANCELLED by 1001``."""
 _SHOWN_STATES = 4
 
 _STATES: dict[Outcome, str] = {
@@ -137,7 +137,7 @@ _DATABASE = (
 )  # fmt: skip
 """States of slurmdbd's job table by number."""
 _OF_DATABASE = frozenset(("id_job", "job_db_inx", "time_submit", "id_array_job"))
-"""Columns by which a table is slurmdbd's."""
+"""Columns that only slurmdbd's table has."""
 
 
 class Column(NamedTuple):
@@ -168,14 +168,14 @@ class Column(NamedTuple):
 
 
 def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
-    """What each column is, by the keys of `USUAL`.
+    """Return the column of each meaning, by the keys of `USUAL`.
 
     Parameters
     ----------
     header
         Names of the columns.
     asked
-        ``WHAT=COLUMN,...`` for what is not to be guessed; nothing behind ``=`` is no column.
+        ``WHAT=COLUMN,...`` for what is not to be guessed; nothing after ``=`` is no column.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
 
 
 def _named(header: Sequence[str], asked: str) -> dict[str, Column | None]:
-    """What the user says."""
+    """Return the columns that the user named."""
     found: dict[str, Column | None] = {}
     for item in asked.split(","):
         what, equals, text = (part.strip() for part in item.partition("="))
@@ -265,7 +265,7 @@ def _in_units(what: str, column: str, unit: str | None) -> Column:
 
 
 def _plain(name: str, what: str) -> tuple[str, float | None]:
-    """Return the letters of a name in lower case, and seconds of the unit that ends it, if any.
+    """Return a name's letters in lower case, and the seconds of a unit at its end.
 
     A column that is called ``hours`` counts hours, whatever it is taken for.
     """
@@ -276,7 +276,7 @@ def _plain(name: str, what: str) -> tuple[str, float | None]:
 
 
 class OwnTableReader(TableReader):
-    """Reads any table with a line per job that tells submission, GPUs and run time.
+    """Reader of any table with a line per job that has submission, GPUs and run time.
 
     Derive from it with ``columns`` set for a format of one's own.
     """
@@ -286,7 +286,7 @@ class OwnTableReader(TableReader):
     options = ("columns",)
     separators = ("\t", ";", "|", ",")
     columns: ClassVar[str] = ""
-    """``WHAT=COLUMN,...`` where the user says nothing."""
+    """Default of ``--columns``, ``WHAT=COLUMN,...``."""
     statuses: ClassVar[Mapping[str, Outcome]] = _OUTCOMES
     _columns: dict[str, Column]
 
@@ -298,7 +298,7 @@ class OwnTableReader(TableReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By columns that can be guessed."""
+        """Recognise the format by columns that can be guessed."""
         columns_of(cls.split(head.line), cls.columns)
         return {}
 
@@ -320,7 +320,7 @@ class OwnTableReader(TableReader):
         return header
 
     def assumed(self) -> list[str]:
-        """Which column is what, and what a run time is."""
+        """Return the meaning of each column, and the columns that are not read."""
         known = self._columns if hasattr(self, "_columns") else {}
         if not known:
             return super().assumed()
@@ -386,10 +386,10 @@ class OwnTableReader(TableReader):
         recorded_s: float | None,
         wait_s: float | None,
     ) -> tuple[float | None, float | None]:
-        """Return start and end, one worked out from the other where the table leaves it out.
+        """Return start and end, each worked out from the other if the table lacks it.
 
-        A table with starts that has none for a job says that it never started; one with ends that
-        has none, and no run time either, says that it still ran.
+        Without a start, in a table that has starts, a job never started; without an end and a run
+        time, in a table that has ends, it still ran.
         """
         ran = recorded_s is not None and recorded_s > 0.0
         if start_s is None and wait_s is not None and (ran or end_s is not None):
@@ -405,7 +405,7 @@ class OwnTableReader(TableReader):
         return start_s, end_s
 
     def _outcome(self, row: Row, status: str) -> Outcome:
-        """Return what a state means; note the jobs that wait or run, and words that are unknown."""
+        """Return the outcome of a state; note waiting and running jobs, and unknown words."""
         if is_nothing(status):
             return "unknown"
         word = "".join(_WORD.findall(_AROUND.sub("", status).upper())).lower()
@@ -464,7 +464,7 @@ class OwnTableReader(TableReader):
         return None
 
     def finish(self) -> None:
-        """Tell the linter what may be read wrongly."""
+        """Add warnings about possible misreadings to the report."""
         if hasattr(self, "_columns"):
             self._seen.tell(self.report, self._columns)
 
@@ -530,7 +530,7 @@ def _item(text: str, item: str) -> str:
 
 
 class _Seen:
-    """Facts about a table by which a wrong reading is suspected.
+    """Facts about a table from which a misreading is suspected.
 
     Attributes
     ----------
@@ -582,7 +582,7 @@ class _Seen:
                 self._least_wait = min(self._least_wait, (end_s - submit_s) / recorded_s)
 
     def tell(self, report: Report, columns: Mapping[str, Column]) -> None:
-        """Add what is suspected to the report."""
+        """Add warnings about outcomes, durations, deadlines and sizes to the report."""
         if self._states:
             lines = [line for listed in self._states.values() for line in listed]
             names = list(self._states)[:_SHOWN_STATES]
@@ -598,7 +598,7 @@ class _Seen:
         self._tell_gpus(report, columns)
 
     def _tell_units(self, report: Report, columns: Mapping[str, Column]) -> None:
-        """Add what is suspected of units of run times."""
+        """Add warnings about units of run times."""
         duration = columns.get("duration")
         if duration is None or not self._rows or {"start", "end"} <= set(columns):
             return
@@ -618,7 +618,7 @@ class _Seen:
             report.found("long-waits", None, self._rows, least=self._least_wait, **named)
 
     def _tell_gpus(self, report: Report, columns: Mapping[str, Column]) -> None:
-        """Add what is suspected of GPUs on several nodes."""
+        """Add warnings about GPUs on several nodes."""
         if "gpus" not in columns:
             return
         column = columns["gpus"].name

@@ -1,7 +1,7 @@
 """Volcano's jobs: ``kubectl get vcjob -A -o json``.
 
 ``runningDuration`` is what Volcano's controller counts from the creation of the job on, waiting
-included; where the conditions of a job tell when it ran, they are used and it is compared.
+included; if the conditions of a job state when it ran, they are used and it is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-
 
 
 class VolcanoReader(KubeReader):
-    """Reads jobs of ``batch.volcano.sh``."""
+    """Reader of jobs of ``batch.volcano.sh``."""
 
     name = "volcano"
     taken = ("without conditions runningDuration is the run time; it may contain waiting",)
@@ -37,7 +37,7 @@ class VolcanoReader(KubeReader):
     }
 
     def row(self, record: Record) -> LogRow:
-        """The job of an element."""
+        """Return the job of an element."""
         metadata, spec, status = self.parts_of(record)
         asked = self.asked(spec.objects("tasks", None), "replicas")
         self.judge(asked)
@@ -73,7 +73,7 @@ class VolcanoReader(KubeReader):
         return found
 
     def _ran(self, status: Fields, end_s: float | None) -> tuple[list[float], float]:
-        """When it began to run, by its conditions, and for how long in all."""
+        """Return when a job started, by its conditions, and its total run time."""
         if end_s is None:
             return [], 0.0
         changes = sorted(
@@ -91,7 +91,7 @@ class VolcanoReader(KubeReader):
 
 
 def duration_s(fields: Fields, name: str) -> float:
-    """Seconds of a duration as Go writes it: ``1h2m3.5s``."""
+    """Return the seconds of a duration as Go writes it: ``1h2m3.5s``."""
     text = fields.text(name)
     parts = _PARTS.findall(text)
     if "".join(number + unit for number, unit in parts) != text or not parts:

@@ -1,1 +1,1 @@
-"""What every format of logs rests on: times, records, rows, a scan and what it complains of."""
+"""Common parts of all log formats: times, records, rows, scan and report."""

@@ -1,4 +1,4 @@
-"""Everything that the linter can find: code, how bad it is, and the sentence that says it."""
+"""Findings of the linter: code, severity and sentence of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A kind of finding.
+    """Kind of finding.
 
     Parameters
     ----------
@@ -36,4 +36,4 @@ def _checks() -> dict[str, Check]:
 
 
 CHECKS = _checks()
-"""By code, errors first."""
+"""Findings by code, errors first."""

@@ -35,24 +35,24 @@ _OTHERS = tuple(
         rf"{_WEEKDAY}(?P<d>\d\d?)[ -]{_MONTH}[ -](?P<y>\d{{4}}),? {_CLOCK}{_ZONE}",
     )
 )
-"""Other notations of times: slashes, dots, names of months, no marks at all."""
+"""Patterns of times with slashes, dots, names of months, or no marks."""
 
 EPOCH_FROM = 1e8
-"""Numbers from here on count from 1970 where a log has dates: this is March 1973."""
+"""Numbers from here on count from 1970 if a log has dates: it is March 1973."""
 _SCALES = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (math.inf, 1e9))
-"""Units in a second of an instant below each limit: seconds, milli-, micro- and nanoseconds."""
+"""Units per second of an instant below each limit: seconds, milli-, micro-, nanoseconds."""
 MILLISECONDS_FROM = _SCALES[0][0]
-"""Instants from here on count milliseconds: as seconds they would be of the year 5138."""
+"""Instants from here on count milliseconds: as seconds they would be in the year 5138."""
 _UNSET = frozenset((2.0**31 - 1, 2.0**32 - 2, 2.0**32 - 1))
 """Largest numbers of 31 and 32 bits, which schedulers store for "no time"."""
 _UNSET_UNTIL, _UNSET_FROM = 2 * 86400.0, 7_258_118_400.0
 """Instants of 1970, or from the year 2200 on, are no times of a log of our days."""
 _FAR_S = 3600.0
-"""A 0 on a clock that counts from 0 is no time if the submission is later than this."""
+"""Submission, in seconds from 0, after which a 0 is no time."""
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name (``Asia/Shanghai``), ``UTC`` or an offset (``+08:00``).
+    """Return the zone of an IANA name (``Asia/Shanghai``), ``UTC`` or an offset (``+08:00``).
 
     Raises
     ------
@@ -88,7 +88,7 @@ def epoch_s(value: float) -> float:
 
 
 def is_unset(instant_s: float, submit_s: float) -> bool:
-    """Return whether an instant stands for "no time": 0, -1, 1970, or the end of all calendars."""
+    """Return whether an instant stands for "no time": 0, -1, 1970, or beyond all calendars."""
     if submit_s >= EPOCH_FROM:
         past = instant_s <= _UNSET_UNTIL or instant_s >= _UNSET_FROM
         return past or instant_s in _UNSET
@@ -96,7 +96,7 @@ def is_unset(instant_s: float, submit_s: float) -> bool:
 
 
 class Clock:
-    """Reads the times of one log and counts those that name no zone.
+    """Reader of the times of one log that counts those without a zone.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Clock:
         return epoch_s(value)
 
     def _hour_of(self, hour: str, offset: str | None) -> tuple[float, bool]:
-        """Instant at which an hour begins, and whether it is one of two with that name, or none."""
+        """Return the begin of an hour, and whether clocks change so that it is ambiguous."""
         try:
             begin = datetime.fromisoformat(f"{hour}:00:00")
             if offset is not None:
@@ -190,7 +190,7 @@ class Clock:
 
 
 def window_of(text: str, zone: str, *, absolute: bool | None) -> tuple[float, float]:
-    """The two instants of ``from..to``: dates and times on absolute clocks, else seconds.
+    """Return the instants of ``from..to``: dates on absolute clocks, else seconds.
 
     Either where ``absolute`` is None.
 
@@ -233,7 +233,7 @@ def _iso_of(text: str) -> str | None:
     Raises
     ------
     InputError
-        If day and month cannot be told apart.
+        If day and month are ambiguous.
     """
     found = next(filter(None, (form.fullmatch(text) for form in _OTHERS)), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Attempts and components of one job, folded into it."""
+"""Folding of attempts and components into one job."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import inf
 from morph_opt.inputs.traces.logs.reading.row import LogRow
 
 Find = Callable[..., None]
-"""Notes what is odd about a job: ``find("retried", wasted_gpu_s=3.0)``."""
+"""Function that notes an oddity of a job: ``find("retried", wasted_gpu_s=3.0)``."""
 
 
 def folded_attempts(rows: Sequence[LogRow], find: Find) -> LogRow:
-    """One job of its attempts, which ran one after the other.
+    """Fold attempts, which ran one after the other, into one job.
 
     First submission and start, last end, run times added, the GPUs of the largest attempt;
     GPU-seconds are what the attempts held.
@@ -43,7 +43,7 @@ def folded_attempts(rows: Sequence[LogRow], find: Find) -> LogRow:
 
 
 def _in_turn(order: Sequence[LogRow]) -> Iterator[LogRow]:
-    """Attempts, each of which waits from the end of the one before on at the earliest."""
+    """Yield the attempts; each waits from the end of the previous one at the earliest."""
     ended_s = -inf
     for row in order:
         since_s = ended_s if row.start_s is None else min(ended_s, row.start_s)
@@ -52,7 +52,7 @@ def _in_turn(order: Sequence[LogRow]) -> Iterator[LogRow]:
 
 
 def folded_components(rows: Sequence[LogRow], name: str, find: Find) -> LogRow:
-    """One job of its components, which ran at the same time: GPUs added, longest run time."""
+    """Fold components, which ran at the same time: GPUs added, longest run time."""
     if len(rows) == 1:
         return rows[0]._replace(name=name)
     longest = max(rows, key=lambda row: (row.run_s or 0.0, -row.line))
@@ -80,7 +80,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def lives(rows: Sequence[LogRow], reused_after_s: Callable[[LogRow], float]) -> list[list[LogRow]]:
-    """Split rows of one id into jobs: long enough after its end, an id is another job's.
+    """Split rows of one id into jobs; long enough after its end, an id is another job's.
 
     Parameters
     ----------

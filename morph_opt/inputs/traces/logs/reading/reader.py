@@ -1,4 +1,4 @@
-"""A log format is its reader: records in, rows out; the core does everything else."""
+"""Base classes of log formats: records in, rows out; `Scan` does everything else."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _EVERYWHERE = ("gpu_shares", "malformed", "only", "window")
 """Fields of `Reading` that every format knows."""
 MOST_GPUS = 10**9
 ROUNDED_S = 0.5
-"""Recorded durations are rounded to seconds: what differs by more is a mismatch."""
+"""Largest difference, in seconds, that rounding of recorded durations explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The beginning of a log, by which its format is guessed.
+    """Beginning of a log, by which its format is guessed.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class Head:
 
 
 class Reader(ABC):
-    """A log format: turns the records of one log into rows, and says what every such log is like.
+    """Log format: turns records of a log into rows, and states what such logs are like.
 
     Parameters
     ----------
     path, how
-        The log, and how it is read where it does not say so itself.
+        The log, and how it is read, if it does not state that itself.
     clock
         Of its times.
     report
@@ -69,12 +69,12 @@ class Reader(ABC):
     Attributes
     ----------
     name
-        What is typed in front of a path.
+        Word before a path.
     zone
         Zone of times that name none; None where times are numbers of seconds.
     options, needed
-        Fields of `Reading` that it knows, beside those that all know; those without which its jobs
-        cannot be replayed.
+        Fields of `Reading` that it knows, besides those that all know; fields without which its
+        jobs cannot be replayed.
     dates_or_seconds
         Whether times may be either, as each log has them.
     relative
@@ -82,19 +82,19 @@ class Reader(ABC):
     ids
         Whether its rows have ids, so that identical ones are the same row twice.
     durations
-        Whether it tells how long jobs ran.
+        Whether it states how long jobs ran.
     folds
         Whether several rows may be one job.
     published
         Row counts of the published traces of this format.
     taken
-        What is taken for granted of every such log, in sentences.
+        Assumptions about every such log, in sentences.
     reasons
-        Why the row that is being read is no job, so far as its format tells; in any order.
+        Reasons of the format why the current row is no job, in any order.
     unsized
         Whether the log does not state how many GPUs it asked for.
     findings
-        What is odd about it; counted if the row becomes a job.
+        Oddities of the row; counted if it becomes a job.
     """
 
     name: ClassVar[str] = "own"
@@ -110,10 +110,10 @@ class Reader(ABC):
     data_files: ClassVar[Mapping[str, str]] = {}
     """Logs of the data set of this name: argument of the trace -> file below the set's root."""
     home: ClassVar[str | None] = None
-    """Short form of the cluster that they are of; None if there are none or it is not known."""
+    """Short form of the cluster of those logs; None if it is not known."""
     taken: ClassVar[tuple[str, ...]] = ()
     statuses: ClassVar[Mapping[str, Outcome]] = {}
-    """What each status of the format means."""
+    """Outcome of each status of the format."""
 
     marks: ClassVar[frozenset[str]] = frozenset()
     """Columns or keys by which the format is known."""
@@ -127,11 +127,11 @@ class Reader(ABC):
         self.unsized = False
         self.findings: list[tuple[str, dict[str, float | str]]] = []
         self.complain: Callable[[InputError], None] = _raised
-        """What becomes of a malformed row of a further file."""
+        """Function that receives a malformed row of a further file."""
 
     @classmethod
     def understood(cls, how: Reading) -> Reading:
-        """How to read, if the format knows every option that is given.
+        """Return how to read, if the format knows every option that is given.
 
         Raises
         ------
@@ -147,15 +147,15 @@ class Reader(ABC):
     @classmethod
     @abstractmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """Options of `Reading` that a log with this head needs; None if it is of another format."""
+        """Return the options that a log with this head needs; None if it is of another format."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:
-        """The rows of the file, read anew."""
+        """Yield the rows of the file, from the beginning."""
 
     @abstractmethod
     def row(self, record: Record) -> LogRow:
-        """The row of a record; `reasons` and `findings` are filled next to it.
+        """Return the row of a record, and fill `reasons` and `findings`.
 
         Raises
         ------
@@ -164,11 +164,11 @@ class Reader(ABC):
         """
 
     def files(self) -> Sequence[Path]:
-        """Files that are read."""
+        """Return the files that are read."""
         return (self.path,)
 
     def name_of(self, record: Record) -> str:
-        """Name of the row of a record, and nothing else of it, for formats that fold."""
+        """Return only the name of the row of a record, for formats that fold."""
         raise NotImplementedError
 
     def group(self, name: str) -> tuple[str, str]:
@@ -180,14 +180,14 @@ class Reader(ABC):
         return self.group(self.name_of(record))[0]
 
     def reused_after_s(self, row: LogRow) -> float:  # noqa: ARG002 - most never repeat an id
-        """Return the seconds after the end of a row from which on its id is another job's."""
+        """Return the seconds after a row's end from which its id is another job's."""
         return math.inf
 
     def finish(self) -> None:  # noqa: B027 - most formats have nothing to say
-        """Called behind the last row, for findings about the whole file."""
+        """Add findings about the whole file, after its last row."""
 
     def assumed(self) -> list[str]:
-        """What the log does not say and was taken to be so; asked behind the last row."""
+        """Return what was assumed of the log, after its last row."""
         found = list(self.taken)
         if "naive-time" in self.report.findings:
             found.append(f"times without a zone are of {self.clock.zone}")
@@ -200,18 +200,18 @@ class Reader(ABC):
     # ------------------------------------------------------------ parts of rows
 
     def find(self, code: str, **details: float | str) -> None:
-        """Note what is odd about the row."""
+        """Note an oddity of the row."""
         self.findings.append((code, details))
 
     def outcome(self, status: str) -> Outcome:
-        """What a status means; an unknown one is a reason to drop the row."""
+        """Return the outcome of a status; an unknown one is a reason to drop the row."""
         if status in self.statuses:
             return self.statuses[status]
         self.reasons.append("unknown-status")
         return "unknown"
 
     def seconds(self, row: Row | Fields, field: str) -> float:
-        """An absolute time of a cell, or of a field of an object."""
+        """Return an absolute time of a cell, or of a field of an object."""
         return self._clocked(row.text(field), row, field)
 
     def seconds_or_none(self, row: Row, field: str, submit_s: float | None = None) -> float | None:
@@ -228,7 +228,7 @@ class Reader(ABC):
         return self.set_or_none(self._clocked(text, row, field), submit_s)
 
     def set_or_none(self, instant_s: float, submit_s: float | None) -> float | None:
-        """Return an instant, or None, with a note, if it stands for "no time"."""
+        """Return an instant; None, with a note, if it stands for "no time"."""
         if submit_s is None or not is_unset(instant_s, submit_s):
             return instant_s
         self.find("unset-times")
@@ -241,12 +241,12 @@ class Reader(ABC):
             raise row.error(field, error.rule) from None
 
     def processors(self, count: int) -> Gpus:
-        """GPUs that a number of processors stands for."""
+        """Return the GPUs of a number of processors."""
         each = self.how.procs_per_gpu or 1
         return whole_if(Fraction(count, each))
 
     def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
-        """Compare what the log claims with what its times give."""
+        """Compare recorded quantities with those that follow from times."""
         run_s, start_s, end_s = row.run_s, row.start_s, row.end_s
         if start_s is not None and start_s < row.submit_s:
             self.find("start-before-submit", worst=row.submit_s - start_s)
@@ -296,12 +296,12 @@ def is_nothing(text: str) -> bool:
 
 
 def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> float | None:
-    """A number of a cell; None for what stands for nothing, and where the column is absent."""
+    """Return a number of a cell; None for no value or no such column."""
     return None if row.cells.get(field, "") in NOTHING else row.number(field, at_least=at_least)
 
 
 def gpus_of(row: Row, field: str, text: str | None = None) -> Gpus:
-    """Return a number of GPUs, perhaps with decimals: of a cell, or of a part of its text."""
+    """Return the GPUs of a cell, or of a part of its text; perhaps a fraction."""
     text = row.text(field) if text is None else text
     try:
         value = fraction_of(text)
@@ -315,27 +315,27 @@ def gpus_of(row: Row, field: str, text: str | None = None) -> Gpus:
 
 
 def whole_if(value: Fraction) -> Gpus:
-    """The number as `int` if it is whole."""
+    """Return the number, as `int` if it is whole."""
     return value.numerator if value.denominator == 1 else value
 
 
 class TableReader(Reader):
-    """Reads a table with one row per line."""
+    """Reader of a table with one row per line."""
 
     separators: ClassVar[tuple[str, ...]] = (",",)
-    """What may stand between cells: the first of these that the first line has."""
+    """Separators of cells; the first of these that the first line has is used."""
     required: ClassVar[tuple[str, ...]] = ()
-    """Columns that must be there, in any order; any other may."""
+    """Columns that must exist, in any order; others may."""
     lost: ClassVar[Mapping[str, str]] = {}
-    """What cannot be known without a column; else its jobs."""
+    """Knowledge that is lost without a column; by default its jobs."""
     comment: ClassVar[str] = ""
-    """What lines begin with that are no rows; "" if none are."""
+    """Begin of lines that are comments; "" if none are."""
     loose_end: ClassVar[tuple[str, ...]] = ()
-    """Columns of free text that may contain the separator, if they are the last."""
+    """Columns of free text that may contain the separator if they are the last."""
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the names of its columns."""
+        """Recognise the format by the names of its columns."""
         return {} if cls.marks and cls.marks <= set(cls.split(head.line)) else None
 
     @classmethod
@@ -361,15 +361,15 @@ class TableReader(Reader):
 
     @classmethod
     def separator_of(cls, line: str) -> str:
-        """What stands between the cells of a first line."""
+        """Return the separator of the cells of a first line."""
         return next((one for one in cls.separators if one in line), cls.separators[0])
 
     def fixed_header(self) -> tuple[str, ...] | None:
-        """Columns of a file that has no header line."""
+        """Return the columns of a file that has no header line; None if it has one."""
         return None
 
     def records(self) -> Iterator[Record]:
-        """Rows with as many cells as the header."""
+        """Yield rows with as many cells as the header."""
         yield from self.rows_of(self.path, self.fixed_header())
 
     def rows_of(self, path: Path, fixed: Sequence[str] | None) -> Iterator[Record]:
@@ -418,15 +418,15 @@ class TableReader(Reader):
             self._header([], file, 1)  # an empty file lacks every column
 
     def uneven(self, separator: str) -> str:  # noqa: ARG002 - of most tables nothing is known
-        """What to say of a row that has other fields than the header."""
+        """Explain a row with another number of fields than the header."""
         return ""
 
     def remark(self, text: str) -> None:
-        """Called for a line that is a comment."""
+        """Take note of a comment line."""
 
     @staticmethod
     def _is_header(cells: list[str], header: list[str]) -> bool:
-        """Whether the first line of a format without a header is one after all."""
+        """Return whether the first line is a header, in a format that has none."""
         return len(set(cells) & set(header)) * 2 > len(header)
 
     def _header(self, cells: list[str], file: str, line: int) -> list[str]:
@@ -438,29 +438,29 @@ class TableReader(Reader):
 
 
 class JsonReader(Reader):
-    """Reads a list of JSON objects."""
+    """Reader of a list of JSON objects."""
 
     items: ClassVar[str | None] = None
-    """Key of the list in the document; None for a document that is the list."""
+    """Key of the list in the document; None if the document is the list."""
     required: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the names of keys."""
+        """Recognise the format by the names of keys."""
         return {} if cls.marks and cls.marks <= set(head.keys | set(head.entry)) else None
 
     def records(self) -> Iterator[Record]:
-        """Objects of the list."""
+        """Yield the objects of the list."""
         yield from json_records(self.path, self.items, self.required)
 
 
 def fields_of(record: Record) -> Fields:
-    """The object of a JSON record."""
+    """Return the object of a JSON record."""
     assert isinstance(record.content, Fields)
     return record.content
 
 
 def cells_row(record: Record) -> Row:
-    """The cells of a table's record."""
+    """Return the cells of a table's record."""
     assert isinstance(record.content, Row)
     return record.content

@@ -1,4 +1,4 @@
-"""Records of a log with their lines: of a table cell by cell, of a JSON list element by element."""
+"""Records of a log with their lines: cells of a table, elements of a JSON list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 
 class MissingColumns(InputError):
-    """A table lacks columns, or its header."""
+    """Error: a table lacks columns, or its header."""
 
     def __init__(self, rule: str, columns: tuple[str, ...], file: str, line: int) -> None:
         super().__init__(rule, file=file, line=line, field=", ".join(columns))
@@ -44,7 +44,7 @@ class MissingColumns(InputError):
 
 
 def cells_of(text: str, separator: str) -> list[str]:
-    """Cells of one line; a quotation mark does not count between blanks and bars.
+    """Split a line into cells; quotation marks mean nothing between blanks or bars.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def require_header(
 
 
 def json_records(path: Path, key: str | None, required: tuple[str, ...]) -> Iterator[Record]:
-    """Objects of the list that a document is, or has under a key."""
+    """Yield the objects of the list that a document is, or has under a key."""
     file = str(path)
     for line, text in json_items(path, key):
         content: Fields | InputError
@@ -104,12 +104,12 @@ def json_records(path: Path, key: str | None, required: tuple[str, ...]) -> Iter
 
 
 def json_items(path: Path, key: str | None) -> Iterator[tuple[int, str]]:
-    """Line and text of each element of the top list (key None) or the list under a top key.
+    """Yield line and text of each element of the top list, or of the list under a top key.
 
     Raises
     ------
     InputError
-        If the document is not JSON or has no such list, if anything stands behind it, or one
+        If the document is not JSON or has no such list, if anything follows it, or one
         element is larger than a line of a log may be.
     """
     scanner = _Scanner(path)
@@ -133,7 +133,7 @@ def json_items(path: Path, key: str | None) -> Iterator[tuple[int, str]]:
 
 
 def json_member(path: Path, key: str) -> Any:
-    """The value under a top key of a document.
+    """Return the value under a top key of a document.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def json_member(path: Path, key: str) -> Any:
 
 
 def json_keys(path: Path) -> tuple[str, ...]:
-    """Names of the members of a document that is an object."""
+    """Return the names of the members of a document that is an object."""
     scanner = _Scanner(path)
     names = []
     scanner.take("{")
@@ -166,7 +166,7 @@ def _name(scanner: _Scanner) -> str:
 
 
 def _go_to(scanner: _Scanner, key: str) -> set[str]:
-    """Stand in front of the value under a key; the names up to it."""
+    """Move to the value under a key; return the names before it."""
     if scanner.peek() != "{":
         raise InputError("must be a JSON object", file=scanner.file, line=scanner.line)
     scanner.take("{")
@@ -182,7 +182,7 @@ def _go_to(scanner: _Scanner, key: str) -> set[str]:
 
 
 def _go_through(scanner: _Scanner, names: set[str]) -> None:
-    """Go behind the object that we are in, so that no second list of a name is left unread."""
+    """Move to the end of the current object, and refuse a second list of a name."""
     while scanner.peek() == ",":
         scanner.take(",")
         scanner.peek()
@@ -195,7 +195,7 @@ def _go_through(scanner: _Scanner, names: set[str]) -> None:
 
 
 class _Scanner:
-    """Reads a JSON text value by value and holds one of them at a time."""
+    """Scanner of a JSON text that holds one value at a time."""
 
     def __init__(self, path: Path) -> None:
         self.file = str(path)
@@ -206,7 +206,7 @@ class _Scanner:
         self._decoder = json.JSONDecoder()
 
     def peek(self) -> str:
-        """The next character that is no blank; "" at the end."""
+        """Return the next character that is no blank; "" at the end."""
         while True:
             while self._at < len(self._text):
                 char = self._text[self._at]
@@ -218,13 +218,13 @@ class _Scanner:
                 return ""
 
     def take(self, char: str) -> None:
-        """Go behind a character that must come next."""
+        """Move past a character that must come next."""
         if self.peek() != char:
             raise self.wrong(f"expecting {char!r}")
         self._at += 1
 
     def value(self) -> tuple[int, str]:
-        """Line and text of the value that comes next."""
+        """Return line and text of the next value."""
         self.peek()
         line = self.line
         while True:
@@ -252,7 +252,7 @@ class _Scanner:
         return line, text
 
     def skip(self) -> None:
-        """Go behind the value that comes next; of a list one element at a time is held."""
+        """Move past the next value, holding one element of a list at a time."""
         if self.peek() != "[":
             self.value()
             return
@@ -266,11 +266,11 @@ class _Scanner:
         self.take("]")
 
     def wrong(self, what: str) -> InputError:
-        """The complaint about this place."""
+        """Return the error about this place."""
         return InputError(f"is not JSON: {what}", file=self.file, line=self.line)
 
     def _fill(self, characters: int) -> bool:
-        """Read so many characters more; False if there is nothing left."""
+        """Read ``characters`` more characters; return whether any were left."""
         more: list[str] = []
         while characters > 0 and (piece := next(self._pieces, None)) is not None:
             more.append(piece)
@@ -283,7 +283,7 @@ class _Scanner:
 
 
 def table_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a log that hold more than blanks."""
+    """Yield the lines of a log that are not blank."""
     for line, text in stream_lines(path, LINES_BYTES):
         if text and not text.isspace():
             yield line, text

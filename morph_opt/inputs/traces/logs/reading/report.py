@@ -1,4 +1,4 @@
-"""What was found in a log: every row in one place, every finding with its first lines."""
+"""Report on a log: every row in one place, every finding with its first lines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from morph_opt.inputs.traces.logs.reading.checks import CHECKS, Severity
 from morph_opt.inputs.traces.logs.reading.row import RANK, LogRow
 
 FIRST_LINES = 5
-"""Lines that a finding remembers."""
+"""Number of lines that a finding keeps."""
 MICRO = 1_000_000
-"""GPU-seconds are added as whole millionths: then their order does not matter."""
+"""Parts of a GPU-second that are added as whole numbers, so that order does not matter."""
 
 
 @dataclass(slots=True)
 class Found:
-    """One finding: how often, where first, and what its sentence needs beside that."""
+    """Finding: its count, its first lines, and details for its sentence."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Found:
 
 @dataclass(slots=True)
 class Report:
-    """The account of a log: ``rows = jobs + dropped + folded``.
+    """Account of a log: ``rows = jobs + dropped + folded``.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Report:
     options
         How it was read.
     assumed
-        What the log does not say and was taken to be so, in sentences.
+        Assumptions about what the log does not state, in sentences.
     """
 
     format: str
@@ -66,7 +66,7 @@ class Report:
     _first_dropped: dict[str, list[int]] = field(default_factory=dict)
 
     def by_reason(self) -> list[tuple[str, int]]:
-        """Dropped rows, in the order in which the reasons are asked for."""
+        """Return dropped rows by reason, in the order in which reasons are checked."""
         return [
             (reason, self.dropped[reason]) for reason in sorted(self.dropped, key=RANK.__getitem__)
         ]
@@ -108,14 +108,14 @@ class Report:
             self._gpu_micros += round(seconds * MICRO)
 
     def sentences(self) -> Iterator[tuple[Severity, str, str]]:
-        """Severity, code and sentence of every finding, the worst first."""
+        """Yield severity, code and sentence of every finding, the worst first."""
         for code, check in CHECKS.items():
             found = self.findings.get(code)
             if found is not None:
                 yield check.severity, code, check.sentence.format(**self._values(found))
 
     def _values(self, found: Found) -> Mapping[str, object]:
-        """What sentences are filled with."""
+        """Return the values that fill a sentence."""
         whole = self.rows if self.rows else 1
         values: dict[str, object] = {
             "n": found.count,
@@ -131,11 +131,11 @@ class Report:
 
     @property
     def worst(self) -> Severity | None:
-        """The worst severity that was found; None for nothing at all."""
+        """Worst severity that was found; None if nothing was found."""
         return next((severity for severity, _, _ in self.sentences()), None)
 
     def as_dict(self) -> dict[str, object]:
-        """Content of the JSON file."""
+        """Return the content of the JSON file."""
         lines = {code: found.lines for code, found in self.findings.items()}
         return {
             "format": self.format,
@@ -154,5 +154,5 @@ class Report:
 
 
 def _without_file(error: InputError) -> InputError:
-    """A complaint about a line; the report is of one file, and says which."""
+    """Return an error about a line without the file, which the report names."""
     return InputError(error.rule, line=error.line, field=error.field)

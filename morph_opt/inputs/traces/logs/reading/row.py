@@ -1,4 +1,4 @@
-"""What a log says of one job, and the reasons for which a row is no job."""
+"""Row of a log, and the reasons for which a row is no job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morph_opt.core.domain.options import settings
 from morph_opt.inputs.traces.options import ReadingOptions
 
 Gpus = int | Fraction
-"""GPUs of a row; a fraction where a log shares them."""
+"""GPUs of a row; a fraction if a log shares them."""
 
 Outcome = Literal["completed", "failed", "cancelled", "unknown"]
 
@@ -33,25 +33,26 @@ REASONS = (
     "not-completed",
     "outside-window",
 )
-"""Why a row is no job, in the order in which this is asked: a row goes to the first that applies.
-The last two are the user's own choice (``--only``, a window)."""
+"""Reasons for which a row is no job; the first that applies counts. The last two are the user's
+choice (``--only``, a window).
+"""
 
 RANK = {reason: rank for rank, reason in enumerate(REASONS)}
 
 
 class LogRow(NamedTuple):
-    """One job of a log; before attempts are folded, one attempt.
+    """Job of a log, or one attempt before attempts are folded.
 
     Parameters
     ----------
     name
         The log's id.
     line
-        Where it stands in the file, from 1.
+        Its line in the file, from 1.
     submit_s
         Submission: seconds since 1970 for absolute clocks, since the log's own 0 for relative ones.
     start_s, end_s
-        First start and last end on the same clock; None where the log does not say.
+        First start and last end on the same clock; None if the log does not state them.
     run_s
         Seconds for which it held its GPUs, recomputed from start and end wherever both exist (of
         attempts: their sum); None if unknown.
@@ -80,12 +81,12 @@ class LogRow(NamedTuple):
     hosts
         Names of the nodes that it held, as the log writes them; None if unknown.
     eligible_s
-        From when on nothing but room kept it waiting, as the log says: infinite for one that was
-        held to its end; None where the log does not say.
+        Instant from which only GPUs were missing: infinite for a job that was held to its end;
+        None if the log does not state it.
     parts
         Attempts and components that were folded into it, each with its own GPUs and times.
     key
-        Identity of the job among all rows, if more than its name tells jobs apart; "" if not.
+        Identity of the job among all rows, if names are not unique; "" if they are.
     pool
         Partition, queue or virtual cluster whose nodes it may use; "" where the log has none.
     array
@@ -135,7 +136,7 @@ class LogRow(NamedTuple):
 
     @property
     def rows(self) -> tuple[LogRow, ...]:
-        """What held GPUs: its parts, or itself."""
+        """Parts that held GPUs, or the row itself."""
         return self.parts or (self,)
 
     @property
@@ -145,13 +146,13 @@ class LogRow(NamedTuple):
 
 
 def span_s(start_s: float | None, end_s: float | None) -> float | None:
-    """Seconds between two instants, where both are known."""
+    """Return the seconds between two instants; None if one is not known."""
     return None if start_s is None or end_s is None else end_s - start_s
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(ReadingOptions):
-    """How a log is read, and which part of it.
+    """Options of how a log is read, and which part of it.
 
     Parameters
     ----------
@@ -163,6 +164,6 @@ class Reading(ReadingOptions):
     window: str | None = None
 
     def given(self) -> dict[str, str | int]:
-        """What differs from the default way, by name."""
+        """Return the options that differ from the default, by name."""
         values = {name: getattr(self, name) for name in settings(Reading)}
         return {name: value for name, value in values.items() if value is not None}

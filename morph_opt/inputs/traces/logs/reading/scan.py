@@ -1,4 +1,4 @@
-"""The core of every reader: rows in, each to exactly one place, jobs out."""
+"""Pass over a log: each row to exactly one place, and jobs out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from morph_opt.inputs.traces.logs.reading.report import Report
 from morph_opt.inputs.traces.logs.reading.row import RANK, LogRow, Reading
 
 MOST_SECONDS = 1e12
-"""Seconds between an instant of a log and its zero, or of a run time: 30,000 years."""
+"""Longest run time, and latest instant from a log's zero: 30,000 years."""
 
 _SHOWN_STATES = 4
 _PARTS_OF_GPUS = frozenset(("mig-slice", "fractional-gpu"))
-"""Reasons of rows that have no whole GPU and yet not none."""
+"""Reasons of rows that hold parts of GPUs."""
 
 
 class Scan:
-    """One pass over a log.
+    """Pass over a log.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Scan:
     known
         Its format.
     how
-        How it is read where it does not say so itself.
+        How it is read, if it does not state that itself.
     strict
         Whether the first malformed row ends it; else malformed rows are counted.
     also
@@ -86,7 +86,7 @@ class Scan:
         )
 
     def jobs(self) -> Iterator[LogRow]:
-        """Jobs, in the order of the log; those of several rows behind the others.
+        """Yield the jobs in the order of the log; those of several rows come last.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Scan:
         self.report.found(code, error.line, count, columns=columns, lost=lost)
 
     def _groups_of_several(self) -> frozenset[int]:
-        """Hashes of the jobs that have several rows, found in a pass of their own.
+        """Return hashes of the jobs with several rows, found in a separate pass.
 
         Only these have to be held until the end of the file.
         """
@@ -141,7 +141,7 @@ class Scan:
         return hash(row.key or self.reader.group(row.name)[0]) in self._several
 
     def _records(self) -> Iterator[Record]:
-        """The reader's; where the file is cut and such rows are dropped, its rest is one."""
+        """Yield the reader's records; the rest of a cut file is one malformed record."""
         line = 0
         try:
             for record in self.reader.records():
@@ -157,7 +157,7 @@ class Scan:
             yield Record(error.line or line, "", error)
 
     def _rows(self) -> Iterator[LogRow]:
-        """Rows that are jobs or attempts; all others are counted under their reason."""
+        """Yield rows that are jobs or attempts; count all others under their reason."""
         reader, report = self.reader, self.report
         for record in self._records():
             report.rows += 1
@@ -203,7 +203,7 @@ class Scan:
         self.report.found("malformed-dropped" if dropped else "malformed", error.line)
 
     def _reason(self, row: LogRow, text: str) -> str | None:
-        """The first reason for which a row is no job; None for a job."""
+        """Return the first reason for which a row is no job; None for a job."""
         found = list(self.reader.reasons)
         key = hash(text)
         if key in self._seen:
@@ -228,7 +228,7 @@ class Scan:
         return min(found, key=RANK.__getitem__) if found else None
 
     def _unwanted(self, job: LogRow) -> list[str]:
-        """Choices of the user that leave a job out."""
+        """Return the user's choices that leave a job out."""
         found = []
         if self.how.only == "completed" and job.outcome != "completed":
             found.append("not-completed")
@@ -262,7 +262,7 @@ class Scan:
                 report.found("running-at-window-start", row.line, gpu_s=held)
 
     def _rounded(self, row: LogRow) -> LogRow:
-        """The row with whole GPUs, if shares are rounded up."""
+        """Return the row with whole GPUs, if shares are rounded up."""
         if isinstance(row.gpus, int):
             return row
         whole = -int(-row.gpus // 1)
@@ -315,7 +315,7 @@ class Scan:
         return job
 
     def _finish(self) -> None:
-        """Findings about the file as a whole, and what was taken for granted."""
+        """Add findings about the whole file, and the assumptions."""
         report, clock = self.report, self.clock
         self.reader.finish()
         if clock.naive and clock.zoned and self.how.timezone is None:
@@ -336,7 +336,7 @@ class Scan:
 
 
 def _droppable(error: InputError) -> InputError:
-    """The complaint about a row, with what to do where such rows do not matter."""
+    """Return the error about a row, with how to leave such rows out."""
     rule = f"{error.rule}; {typed('--malformed')}=drop leaves such rows out and counts them"
     return InputError(rule, file=error.file, line=error.line, field=error.field)
 
@@ -351,7 +351,7 @@ def _require_instants(row: LogRow) -> None:
 
 
 def _require_names(row: LogRow) -> None:
-    """Refuse names that no job of a replay may have, so that the linter and a replay agree."""
+    """Refuse names that no job of a replay may have."""
     for field, text in (
         ("name", row.name),
         ("tenant", row.tenant or row.user or "-"),
