@@ -42,7 +42,7 @@ def _require_mapping(mapped: LogOptions) -> None:
 
 
 def _scaling(mapped: LogOptions) -> str:
-    """Return the scaling curve of anchored jobs; see `morph_opt.inputs.perf.tables.gangs.curve_of`."""
+    """Return the curve of anchored jobs; see `morph_opt.inputs.perf.tables.gangs.curve_of`."""
     return mapped.scaling or "linear"
 
 
