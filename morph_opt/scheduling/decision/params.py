@@ -1,7 +1,7 @@
 """Parameters that steer how a round is solved, a dataclass per subject.
 
 Counts end every step, not the clock, so a decision depends on the state and not on the machine.
-Numbers such as 0036 name the page of ``docs/decisions`` that has the measurement. `LadderParams`
+Numbers such as 0020 name the page of ``docs/decisions`` that has the measurement. `LadderParams`
 holds the parameters of all steps; its defaults are `DEFAULTS`. No parameter but those of
 `ToleranceParams` makes a stated bound false: they change which decisions are found, and how soon.
 """
@@ -44,7 +44,7 @@ class Params:
 
 @dataclass(frozen=True, slots=True)
 class ToleranceParams(Params):
-    """Tolerances of answers whose values differ by more than a solver can tell (0036)."""
+    """Tolerances of answers whose values differ by more than a solver can tell (0020)."""
 
     wide: float = 16.0
     """Ratio of the largest value to the answer's from which on the answer is checked again."""
@@ -88,13 +88,13 @@ class PairParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class PricingParams(Params):
-    """Exact models of many candidates (`morph_opt.scheduling.decision.pricing`; 0006, 0047)."""
+    """Exact models of many candidates (`morph_opt.scheduling.decision.pricing`; 0006, 0020)."""
 
     priced_from: int = 4_000
     """Candidates from which on a relaxation is solved first (``benchmarks/rounds/cli.py``)."""
 
     counted_from: int = 2_000
-    """Candidates from which on jobs that are alike are counted (0047)."""
+    """Candidates from which on jobs that are alike are counted (0020)."""
 
     kept_per_job: int = 6
     """Candidates of the restricted MILP per job, on average."""
@@ -105,13 +105,13 @@ class PricingParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class CutParams(Params):
-    """Choices without nodes (`morph_opt.scheduling.decision.ranked`; 0006, 0047)."""
+    """Choices without nodes (`morph_opt.scheduling.decision.ranked`; 0006, 0020)."""
 
     cuts: int = 40
     """Choices that are cut off, at most, before the round is solved with its nodes named."""
 
     cut_columns: int = _least(0, 30_000)
-    """Columns of all models that are solved to cut off choices, at most (0047)."""
+    """Columns of all models that are solved to cut off choices, at most (0020)."""
 
     few_cuts: int = 3
     """Choices that are cut off in models however large, and in parts of rounds, at most."""
@@ -120,10 +120,10 @@ class CutParams(Params):
     """Placement questions that strengthen one cut, at most: one takes up to 0.25 s."""
 
     proof_columns: int = 10_000
-    """Columns of the placement questions that strengthen one cut, at most (0047)."""
+    """Columns of the placement questions that strengthen one cut, at most (0020)."""
 
     placed_columns: int = 30_000
-    """Columns of a placement question, at most: larger ones do not finish (0047)."""
+    """Columns of a placement question, at most: larger ones do not finish (0020)."""
 
     named_parts: int = 200_000
     """Parts of candidates times nodes up to which a round is solved with its nodes named."""
@@ -131,7 +131,7 @@ class CutParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class CoreParams(Params):
-    """Knapsack tables and their core (`morph_opt.scheduling.decision.steps.knapsack`; 0036)."""
+    """Knapsack tables and their core (`morph_opt.scheduling.decision.steps.knapsack`; 0020)."""
 
     additions: int = 8_000_000
     """Additions of a round's tables, at most: some ten milliseconds."""
@@ -193,7 +193,7 @@ class SlotParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class SubRoundParams(Params):
-    """Residual rounds: some jobs on some nodes, decided anew (0020, 0047)."""
+    """Residual rounds: some jobs on some nodes, decided anew (0020)."""
 
     jobs: int = 100
     """Jobs of the smallest residual round, at most."""
@@ -211,7 +211,7 @@ class SubRoundParams(Params):
     """Doublings of residual rounds, after two small gains each, at most."""
 
     doublings_shaped: int = 6
-    """Doublings, at most, where slots are priced: losses by shape lie on many nodes (0047)."""
+    """Doublings, at most, where slots are priced: losses by shape lie on many nodes (0020)."""
 
     share_shaped: int = _least(1, 2)
     """Divisor of the round's nodes that doublings do not exceed where slots are priced."""
@@ -223,10 +223,10 @@ class SubRoundParams(Params):
     """Multiple of ``nodes`` per initial doubling, so that large rounds do not start tiny."""
 
     turns: int = 8
-    """Average number of times that a node is decided anew, at most (0047)."""
+    """Average number of times that a node is decided anew, at most (0020)."""
 
     in_vain: int = _least(1, 16)
-    """Small gains in a row after which residual rounds of the largest size end (0047)."""
+    """Small gains in a row after which residual rounds of the largest size end (0020)."""
 
     offered_loss: float = 0.3
     """Loss of an offered candidate at prices, as a share of the missing value, at most."""
@@ -241,7 +241,7 @@ class SubRoundParams(Params):
     """Branch-and-bound nodes of a residual round, at most."""
 
     work: int = 400_000
-    """Branch-and-bound nodes times columns of a residual round, at most (0047)."""
+    """Branch-and-bound nodes times columns of a residual round, at most (0020)."""
 
     gap_share: float = 0.1
     """Gap of a residual round as a share of what is missing of the whole round."""
@@ -252,20 +252,20 @@ class SubRoundParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class LadderParams(Params):
-    """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020, 0036, 0047)."""
+    """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
     compact_from: int = 100_000
     """Candidates from which on rounds leave out what no prices choose (0020)."""
 
     whole: int = 200_000
     """Candidates of a compact round up to which it is posed whole, with about five times as many
-    candidates, where it misses its gap (0047)."""
+    candidates, where it misses its gap (0020)."""
 
     whole_shaped: int = 1_000_000
-    """The same where shapes make the gap, which the whole round alone can close (0047)."""
+    """The same where shapes make the gap, which the whole round alone can close (0020)."""
 
     shaped_gap: float = 0.01
-    """Gap above which slots are priced: below, single jobs make it and not shapes (0047)."""
+    """Gap above which slots are priced: below, single jobs make it and not shapes (0020)."""
 
     small: int = 2_000
     """Candidates below which the exact round costs less than slots and residual rounds."""

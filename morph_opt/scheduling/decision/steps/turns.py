@@ -1,6 +1,6 @@
 """Sizes and end of residual rounds: by counts, never by the clock.
 
-Record 0047 of ``docs/decisions`` has the measurements; `SubRoundParams` has the numbers.
+Record 0020 of ``docs/decisions`` has the measurements; `SubRoundParams` has the numbers.
 """
 
 from __future__ import annotations
