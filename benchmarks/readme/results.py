@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -87,11 +88,12 @@ class Row:
     peak_rss_mib: float
     guaranteed_jct_s: float | None
     guarantee_misses: int | None
+    steps: Mapping[str, int]
     measured: Measured | None
 
 
 _MAY_LACK = {"gap_max"}
-_DERIVED = {"command", "guaranteed_jct_s", "guarantee_misses", "measured"}
+_DERIVED = {"command", "guaranteed_jct_s", "guarantee_misses", "steps", "measured"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,9 @@ def row_of(run: Run, command: str, measured: Measured | None) -> Row:
         command=command,
         guaranteed_jct_s=_guaranteed_jct_s(run),
         guarantee_misses=_guarantee_misses(run),
+        steps=dict(
+            sorted(Counter(row.report.step for row in run.rounds if row.report.step).items())
+        ),
         measured=measured,
         **values,  # type: ignore[arg-type]
     )
@@ -246,7 +251,7 @@ def load(folder: Path) -> Results:
 def _row(values: dict[str, object]) -> Row:
     measured = values.pop("measured")
     outside = Measured(**measured) if isinstance(measured, dict) else None
-    return Row(**values, measured=outside)  # type: ignore[arg-type]
+    return Row(**{"steps": {}, **values}, measured=outside)  # type: ignore[arg-type]
 
 
 def _load_series(path: Path) -> Series:

@@ -60,6 +60,7 @@ def row(**changes: object) -> Row:
         peak_rss_mib=123.0,
         guaranteed_jct_s=None,
         guarantee_misses=None,
+        steps={"exact": 1, "knapsack": 9},
         measured=Measured(12.5, rerun_identical=True),
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
@@ -247,6 +248,15 @@ def test_what_optimisation_is_worth_by_hand() -> None:
 
 
 TEXT = "before\n<!-- generated:a -->\nold\n<!-- /generated:a -->\nafter\n"
+
+
+def test_rounds_left_to_a_mip_solver_are_counted_by_step() -> None:
+    some = results(base__auto=row(), base__throughput=row(steps={"stays": 4, "residual": 1}))
+    text = readme.settled(some)
+    assert text.endswith(
+        "on `base` 1 of 10 rounds under the default objective, 1 of 5 rounds under `throughput`."
+    )
+    assert readme.settled(results(base__auto=row(steps={}))) == ""
 
 
 def test_only_the_inside_of_a_block_is_rewritten() -> None:
