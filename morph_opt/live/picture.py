@@ -172,8 +172,8 @@ class Picture:
         Nodes that do not respond.
     whole
         Whether nodes say of every GPU in use which job has it.
-    lease
-        Job number and admin comment of the lease; None without one.
+    leases
+        Job number and admin comment of each lease.
     partitions
         Names that nodes are in.
     doors
@@ -190,7 +190,7 @@ class Picture:
     cluster: str
     silent: frozenset[str]
     whole: bool
-    lease: tuple[str, str] | None = None
+    leases: tuple[tuple[str, str], ...] = ()
     partitions: frozenset[str] = field(default_factory=frozenset)
     doors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     objects: Any = None
@@ -263,13 +263,10 @@ def read_picture(
     # What happened between the two answers, or in the second that the clock cuts off, is past.
     happened = [max(one.submit_s, one.start_s * one.runs) for one in seen.values()]
     time_s = max([clock_of(config), *(at for at in happened if at)])
-    lease = next(
-        (
-            (one.name, one.mark)
-            for row, one in zip(rows, listed, strict=True)
-            if text(row, "name") == LEASE_NAME and not one.over
-        ),
-        None,
+    leases = tuple(
+        (one.name, one.mark)
+        for row, one in zip(rows, listed, strict=True)
+        if one.waits and _is_lease(row)
     )
     ready = [_unparked(row, seen[str(row["job_id"])], time_s, submitted_s) for row in jobs["jobs"]]
     answer = {**jobs, "jobs": ready, "last_update": time_s}
@@ -300,7 +297,7 @@ def read_picture(
         found.get("ClusterName", ""),
         silent,
         whole,
-        lease,
+        leases,
         places,
         dict(_doors(nodes_of)),
     )
@@ -369,8 +366,18 @@ def _special(row: Fields) -> Iterator[str]:
         yield "a dependency"
     if text(row, "resv_name"):
         yield "a reservation"
-    if text(row, "name") == LEASE_NAME:
+    if _is_lease(row):
         yield "the lease"
+
+
+def is_lease_mark(mark: str) -> bool:
+    """Return whether an admin comment, which operators alone can write, is that of a lease."""
+    return mark.startswith("lease:")
+
+
+def _is_lease(row: Fields) -> bool:
+    """Return whether a job is the lease of a controller; a user may give a job its name, too."""
+    return text(row, "name") == LEASE_NAME and is_lease_mark(text(row, "admin_comment"))
 
 
 def _unparked(

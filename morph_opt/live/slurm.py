@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from morph_opt.core.documents import parse_json
+from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
 from morph_opt.live.intents import Intent, Stop
-from morph_opt.live.picture import LEASE_NAME, Picture, clock_of, read_picture
+from morph_opt.live.picture import LEASE_NAME, Picture, clock_of, is_lease_mark, read_picture
 from morph_opt.live.scheduler import AwayError, Command, RefusedError
 from morph_opt.live.settings import Settings
 from morph_opt.live.slurm_words import words_of
+from morph_opt.round.live.slurm_fields import number, text, words
 
 Run = Callable[[Command, float], str]
 """What a command prints, within a limit in seconds."""
@@ -27,6 +28,8 @@ _AWAY = ("unable to contact", "connection refused", "connect failure", "socket t
          "protocol authentication error")  # fmt: skip
 _JOBS = ("squeue", "--json", "--states=all")
 """Later releases than 22.05 leave out jobs that are over unless they are told not to."""
+_LONGEST = 4_000_000
+"""Characters of a string of a job: comments and command lines are as long as users make them."""
 _NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
 _RIGHTS = ("permission denied", "access/permission", "not permitted")
 
@@ -76,7 +79,7 @@ def listed(text: str, command: str) -> Any:
     InputError
         If it is no document.
     """
-    found = parse_json(text, command)
+    found = parse_json(text, command, characters=_LONGEST)
     errors = found.get("errors") if isinstance(found, dict) else None
     if errors:
         first = errors[0] if isinstance(errors, list) else errors
@@ -113,8 +116,8 @@ class Slurm:
         Limits of time, partitions.
     run
         Runs a command; tests put a pretended Slurm here.
-    clock, sleep
-        Of this machine; tests have their own.
+    clock, sleep, user
+        Of this machine and process; tests have their own.
     """
 
     server = "slurmctld"
@@ -125,10 +128,12 @@ class Slurm:
         run: Run = run_slurm,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        user: str | None = None,
     ) -> None:
         self._settings = settings
         self._run = run
         self._nodes_by_scontrol, self._owner = True, ""
+        self._user = _own_user() if user is None else user
         self.clock = clock
         self.sleep = sleep
 
@@ -242,12 +247,11 @@ class Slurm:
         AwayError, RefusedError
             If Slurm does not take it.
         """
-        if picture.lease is None:
+        own = [(job, mark) for job, mark in picture.leases if _holder(mark)[0] == owner]
+        if not own:
             return False
-        job, mark = picture.lease
-        holder, until_s = _holder(mark)
-        if holder != owner:
-            return False
+        job, mark = own[0]
+        until_s = _holder(mark)[1]
         if until_s - self.clock() < self._settings.lease_s / 2.0:
             self._write_lease(job, owner)
         return until_s > self.clock()
@@ -276,15 +280,24 @@ class Slurm:
         return said.strip().partition(";")[0]
 
     def _leases(self) -> list[tuple[str, str]]:
-        """Jobs with the lease's name that wait, oldest first, with what is written on them."""
-        text = self._run(_JOBS, self._settings.timeout_s)
-        rows: list[dict[str, Any]] = listed(text, "squeue --json")["jobs"]
+        """Return the jobs that are leases, oldest first, with what is written on them.
+
+        A lease waits, held, and is of this controller's user, or has a mark of a lease, which
+        operators alone can write: jobs of users that are only named like it are none.
+        """
+        answer = listed(self._run(_JOBS, self._settings.timeout_s), "squeue --json")
+        rows = Fields(answer, "", "squeue --json", None).objects("jobs", None)
         found = [
-            (int(row["job_id"]), str(row.get("admin_comment") or ""))
-            for row in rows
-            if row.get("name") == LEASE_NAME and "PENDING" in str(row.get("job_state"))
+            (row.whole("job_id"), text(row, "admin_comment")) for row in rows if self._is_lease(row)
         ]
         return [(str(job), mark) for job, mark in sorted(found)]
+
+    def _is_lease(self, row: Fields) -> bool:
+        """Return whether a job is a lease."""
+        held = "PENDING" in words(row, "job_state") and number(row, "priority") == 0.0
+        if text(row, "name") != LEASE_NAME or not held:
+            return False
+        return is_lease_mark(text(row, "admin_comment")) or text(row, "user_name") == self._user
 
     def _require_free(self, owner: str, job: str) -> None:
         holder, until_s = _holder(dict(self._leases()).get(job, ""))
@@ -296,6 +309,13 @@ class Slurm:
         until_s = self.clock() + self._settings.lease_s
         mark = f"AdminComment=lease:{owner}@{until_s:.0f}"
         self.do(("scontrol", "update", f"JobId={job}", mark))
+
+
+def _own_user() -> str:
+    """Return the name of the user that this process runs as."""
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _holder(mark: str) -> tuple[str, float]:

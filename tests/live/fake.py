@@ -13,6 +13,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from os import geteuid
+from pwd import getpwuid
 from typing import Any
 
 from morph_opt.live.scheduler import AwayError, Command, RefusedError
@@ -305,7 +307,7 @@ class FakeSlurm:
     def _change(self, words: list[str]) -> None:
         if words[0] == "sbatch":
             name = next(w.partition("=")[2] for w in words if w.startswith("--job-name"))
-            job = self.submit(0, 1.0, name=name, user="root")
+            job = self.submit(0, 1.0, name=name, user=getpwuid(geteuid()).pw_name)
             job.priority = 0.0
             return
         number = next((w for w in reversed(words) if w.removeprefix("JobId=").isdigit()), "0")

@@ -14,7 +14,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.explain.why import why
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
-from morph_opt.live.picture import OURS
+from morph_opt.live.picture import LEASE_NAME, OURS
 from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
@@ -341,6 +341,37 @@ def test_two_controllers(tmp_path: Path) -> None:
     assert all("another controller (elsewhere:1) has it" in why for why in held)
     one.close()
     assert fake.jobs[1].state == "PENDING", "another's lease is not ours to give"
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING", "held"])
+def test_a_job_of_a_user_that_is_named_like_the_lease_changes_nothing(
+    tmp_path: Path, state: str
+) -> None:
+    """Whether it runs, waits or is held, before ours or after it: all others are decided."""
+    fake = FakeSlurm(3)
+    first = fake.submit(1, 1e6, name=LEASE_NAME, user="mallory")
+    first.priority = 0.0 if state == "held" else first.priority
+    if state == "RUNNING":
+        fake.advance(2.0)
+        assert first.state == "RUNNING"
+    before = (first.mark, first.priority, first.comment)
+    one = controller(tmp_path, fake)
+    jobs = submitted(fake, 4, 3)
+    finish(one, fake, jobs)
+    assert all(job.state == "COMPLETED" for job in jobs)
+    assert commands(tmp_path)
+    assert (first.mark, first.priority, first.comment) == before
+    one.close()
+    assert first.state in ("RUNNING", "PENDING")
+
+
+def test_the_lease_of_another_operator_counts(tmp_path: Path) -> None:
+    """Of another user, with a mark that operators alone can write."""
+    fake = FakeSlurm(1)
+    other = fake.submit(0, 1.0, name=LEASE_NAME, user="slurm")
+    other.priority, other.mark = 0.0, f"lease:elsewhere:1@{fake.now_s + 100:.0f}"
+    with pytest.raises(InputError, match=r"lease: another controller \(elsewhere:1\) has it"):
+        controller(tmp_path, fake)
 
 
 def test_a_lease_that_slurmctld_forgot_is_taken_again(tmp_path: Path) -> None:

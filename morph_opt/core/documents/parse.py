@@ -80,7 +80,9 @@ def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\r")
 
 
-def parse_json(text: str, file: str | None, *, first_line: int = 1) -> Any:
+def parse_json(
+    text: str, file: str | None, *, first_line: int = 1, characters: int = TEXT_CHARACTERS
+) -> Any:
     """Return the value of a JSON text.
 
     Parameters
@@ -89,6 +91,8 @@ def parse_json(text: str, file: str | None, *, first_line: int = 1) -> Any:
         The text and the name that complaints give it.
     first_line
         Number of its first line in the file, for files of JSON lines.
+    characters
+        Largest number of characters of a string in it.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def parse_json(text: str, file: str | None, *, first_line: int = 1) -> Any:
     line: int | None = None
     try:
         value = json.loads(text, object_pairs_hook=unique)
-        require_bounded(value, file)
+        require_bounded(value, file, characters)
     except json.JSONDecodeError as error:
         line, rule = first_line + error.lineno - 1, f"is not JSON: {error.msg}"
     except InputError as error:
@@ -157,7 +161,7 @@ def parse_toml(text: str, file: str | None) -> dict[str, Any]:
     return tables
 
 
-def require_bounded(document: Any, file: str | None) -> None:
+def require_bounded(document: Any, file: str | None, characters: int = TEXT_CHARACTERS) -> None:
     """Refuse deep nesting, numbers that are no finite double, and overlong strings.
 
     Raises
@@ -178,14 +182,14 @@ def require_bounded(document: Any, file: str | None) -> None:
                 waiting.append((value, depth + 1, (path, name)))
                 continue
             # Written out: a call for each of a million values is most of what this takes.
-            if kind is str and len(value) > TEXT_CHARACTERS:
-                rule = f"must be text of at most {TEXT_CHARACTERS} characters, got {len(value)}"
+            if kind is str and len(value) > characters:
+                rule = f"must be text of at most {characters} characters, got {len(value)}"
             elif kind is float and not isfinite(value):
                 rule = "must be a finite number"
             elif kind is int and not -_LARGEST < value < _LARGEST:
                 rule = "must be a finite number, it is larger than a double can hold"
-            elif named and len(name) > TEXT_CHARACTERS:
-                rule = f"must have a name of at most {TEXT_CHARACTERS} characters"
+            elif named and len(name) > characters:
+                rule = f"must have a name of at most {characters} characters"
             else:
                 continue
             raise InputError(rule, file=file, field=_joined((path, name)))

@@ -19,6 +19,7 @@ from morph_opt.core.documents.limits import raised
 from morph_opt.core.domain import InputError
 from morph_opt.live.scheduler import AwayError, RefusedError
 from morph_opt.live.settings import Settings
+from morph_opt.round.live.kube_fields import OBJECT_CHARACTERS
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its account and the certificates of the API server."""
@@ -107,7 +108,8 @@ class Api:
             text, headers["Content-Type"] = json.dumps(body).encode(), kind
         try:
             status, found, date = self._send(verb, self._prefix + path, text, headers)
-            value = parse_json((found or b"{}").decode(), path)
+            text_of = (found or b"{}").decode()
+            value = parse_json(text_of, path, characters=OBJECT_CHARACTERS)
             time_s = parsedate_to_datetime(date).timestamp()
         except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
             raise AwayError(f"{verb} {path}: {error}") from None

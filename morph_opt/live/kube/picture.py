@@ -27,6 +27,7 @@ from morph_opt.live.picture import OURS, Picture, Seen
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import LiveJob, LiveNode, live_round
 from morph_opt.round.live.kube_fields import instant_of, meta_of
+from morph_opt.round.live.kube_gpus import gpus_in
 
 REST = "+rest"
 _MOST_UID = 8
@@ -260,13 +261,15 @@ def _take(found: _Reading, job: Job) -> None:
 
 def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
     """Nodes on which not even one such pod may be, or has room beside its GPUs."""
-    needs = tuple((key, value) for key, value in pod.needs.items() if not key.endswith("/gpu"))
-    like = needs, tuple(pod.selector.items()), pod.tolerations
+    gpus = gpus_in(pod.needs)
+    needs = tuple((key, value) for key, value in pod.needs.items() if key not in gpus)
+    like = needs, tuple(gpus), tuple(pod.selector.items()), pod.tolerations
     if like not in found.barred:  # jobs are many, kinds of them few
         found.barred[like] = frozenset(
             name
             for name, host in found.hosts.items()
             if not pod.fits(host)
+            or any(host.room.get(key, 0.0) < pod.needs[key] for key in gpus)
             or any(found.left[name].get(key, 0.0) < value for key, value in needs)
         )
     return found.barred[like]

@@ -13,7 +13,11 @@ from morph_opt.round.live.kube_fields import (
     name_of,
     quantity_of,
     requests_of,
+    taints_of,
+    tolerates,
+    tolerations_of,
 )
+from morph_opt.round.live.kube_gpus import gpus_in, shares_of_node
 
 GATE = "morph-opt.dev/round"
 SAYS, STATE, PLAN = "morph-opt.dev/job", "morph-opt.dev/state", "morph-opt.dev/gpus"
@@ -21,7 +25,6 @@ SAYS, STATE, PLAN = "morph-opt.dev/job", "morph-opt.dev/state", "morph-opt.dev/g
 STARTED, STOPPED = "started@", "stopped@"
 HOST = "kubernetes.io/hostname"
 PRODUCT = "nvidia.com/gpu.product"
-_BARRING = frozenset(("NoSchedule", "NoExecute"))
 Needs = Mapping[str, float]
 
 
@@ -105,7 +108,7 @@ class Pod:
     def fits(self, host: Host) -> bool:
         """Whether the node is one that it may be on."""
         return self.selector.items() <= host.labels.items() and all(
-            any(_bears(one, taint) for one in self.tolerations) for taint in host.taints
+            tolerates(self.tolerations, taint) for taint in host.taints
         )
 
 
@@ -119,13 +122,12 @@ def read_hosts(row: Fields) -> Iterator[Host]:
     gpus = _gpus(room)
     if not gpus or HOST not in labels:
         return
-    taints = tuple(
-        (one.text("key", ""), one.text("value", ""), one.text("effect", ""))
-        for one in spec.objects("taints", None, [])
-        if one.text("effect", "") in _BARRING
-    )
+    taints = taints_of(spec)
     ready = is_ready(row)
-    closed = not ready or spec.flag("unschedulable", False)
+    notes = meta.value("annotations", dict[str, str], {}) if meta.has("annotations") else {}
+    # What such a node counts as GPUs are shares of some: nothing is started on them.
+    shared = bool(shares_of_node(labels, notes)) or len(gpus_in(room)) > 1
+    closed = not ready or shared or spec.flag("unschedulable", False)
     yield Host(
         name_of(row),
         labels[HOST],
@@ -140,8 +142,8 @@ def read_hosts(row: Fields) -> Iterator[Host]:
 
 
 def _gpus(needs: Needs) -> int:
-    """GPUs of every vendor."""
-    return round(sum(value for key, value in needs.items() if key.endswith("/gpu")))
+    """Return whole GPUs, of every vendor; shares of GPUs are none."""
+    return round(sum(needs[key] for key in gpus_in(needs)))
 
 
 def owners_of(row: Fields) -> list[str]:
@@ -176,15 +178,7 @@ def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
     )
     if spec.text("schedulerName", "default-scheduler") != "default-scheduler":
         own = "another scheduler"
-    tolerations = tuple(
-        (
-            one.text("key", ""),
-            one.text("operator", "Equal"),
-            one.text("value", ""),
-            one.text("effect", ""),
-        )
-        for one in spec.objects("tolerations", None, [])
-    )
+    tolerations = tolerations_of(spec)
     return Pod(
         meta.text("namespace", ""),
         meta.text("name", ""),
@@ -203,10 +197,3 @@ def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
         notes.get(STATE, ""),
         notes.get(PLAN, ""),
     )
-
-
-def _bears(toleration: tuple[str, str, str, str], taint: tuple[str, str, str]) -> bool:
-    """Whether a toleration is one of the taint, by the rules of Kubernetes."""
-    key, operator, value, effect = toleration
-    same = key == taint[0] or (not key and operator == "Exists")
-    return same and effect in ("", taint[2]) and (operator == "Exists" or value == taint[1])

@@ -18,6 +18,10 @@ Toleration = tuple[str, str, str, str]
 Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of a condition on labels."""
 
+OBJECT_CHARACTERS = 4_000_000
+"""Largest string in objects of Kubernetes, which have at most 2 MiB each: annotations have up to
+256 KiB, arguments of containers more."""
+
 BARRING = frozenset(("NoSchedule", "NoExecute"))
 """Effects of taints that keep pods from a node."""
 

@@ -9,7 +9,12 @@ from typing import TypeVar
 
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
-from morph_opt.round.live.kube_fields import labels_of, meta_of, name_of
+from morph_opt.round.live.kube_fields import (
+    OBJECT_CHARACTERS,
+    labels_of,
+    meta_of,
+    name_of,
+)
 from morph_opt.round.live.kube_nodes import KubeNode, read_node, sold_in_shares
 from morph_opt.round.live.kueue_admitted import (
     Admission,
@@ -114,7 +119,9 @@ def read_objects(files: Sequence[str]) -> KueueObjects:
     notes: list[str] = []
     others: dict[str, int] = defaultdict(int)
     for file in files:
-        document = Fields(parse_json(read_text(file), file), "", file, None)
+        document = Fields(
+            parse_json(read_text(file), file, characters=OBJECT_CHARACTERS), "", file, None
+        )
         listed = document.rows("items") if document.given("items") else [document]
         of_list = str(document.raw("kind", "")).removesuffix("List") if listed else ""
         for at, row in enumerate(listed):

@@ -144,6 +144,27 @@ def test_room_beside_gpus_is_looked_at(tmp_path: Path, fake: FakeKube) -> None:
     assert reasons <= {"too little memory", ""}
 
 
+def test_one_object_with_a_long_text_is_read_as_any(tmp_path: Path, fake: FakeKube) -> None:
+    """An annotation of 256 KiB, and arguments of 1.5 MB, of whomever: nothing is away for it."""
+    fake.submit("a", 1, 30.0, "seconds=30")
+    fake.submit("b", 1, 30.0, "seconds=30", terminationMessagePath="y" * 1_500_000)
+    fake.store["jobs", "ml", "a"]["metadata"]["annotations"]["note"] = "x" * 256 * 1024
+    with controller(tmp_path, fake) as one:
+        finish(one, fake)
+        assert one.folder.counts["away"] == 0
+    assert over(fake)
+
+
+def test_nodes_that_sell_shares_of_gpus_are_closed(tmp_path: Path, fake: FakeKube) -> None:
+    """Time slices count as GPUs there: nothing is started on them."""
+    fake.add_node("sliced")
+    fake.store["nodes", "", "sliced"]["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
+    fake.submit("a", 1, 30.0, "seconds=30")
+    with controller(tmp_path, fake) as one:
+        state = one.scheduler.observe({}).live.snapshot.state
+        assert {state.cluster.nodes[at].name for at in state.unavailable} == {"sliced"}
+
+
 def test_taints_and_selectors_are_kept(tmp_path: Path, fake: FakeKube) -> None:
     taint = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
     fake.add_node("tainted", taints=[taint])
