@@ -36,6 +36,9 @@ GAP = 1e-9
 ROUNDING = 1e-12
 """Relative error of a sum: 1,000 additions of doubles err by less (1.1e-16 each)."""
 
+SUMS = 1e-9
+"""Relative amount by which a bound on a whole replay is lowered: it adds up many instants."""
+
 PRICE_CLAIM = 1e-10
 """Relative amount by which a bound may lie below what its prices prove.
 

@@ -7,8 +7,8 @@ import numpy as np
 from morph_opt.core.domain import Cluster
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
-from morph_opt.simulation.metrics.fairness import WINDOW_S
 from morph_opt.simulation.metrics.history import History, JobRecord
+from morph_opt.simulation.metrics.parameters import FIGURES
 
 
 def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:
@@ -31,7 +31,7 @@ def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> d
 
 
 def least_throughput(
-    history: History, cluster: Cluster, speeds: SpeedModel, window_s: float = WINDOW_S
+    history: History, cluster: Cluster, speeds: SpeedModel, window_s: float = FIGURES.window_s
 ) -> list[float]:
     """Per window the smallest ``s_j thr_j / (w_j p_j)`` of the jobs active all through it."""
     unit = _throughput_units(history, cluster, speeds)

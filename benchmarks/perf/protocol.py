@@ -17,11 +17,12 @@ from benchmarks.perf.public import BORROWED, PUBLISHED, Table, cell, inconsisten
 from benchmarks.perf.regenerate import consistent
 from formulations.arrays import Floats
 from morph_opt.inputs.perf.analytic.prior import Population, prior
-from morph_opt.inputs.perf.fitting.design import SEED, choose_runs
+from morph_opt.inputs.perf.fitting.design import choose_runs
 from morph_opt.inputs.perf.fitting.discrepancy import Pair
 from morph_opt.inputs.perf.fitting.errors import ERRORS
 from morph_opt.inputs.perf.fitting.fit import Fit, fit
 from morph_opt.inputs.perf.fitting.runs import Run
+from morph_opt.inputs.perf.parameters import DESIGN
 
 SIZES = (4, 6, 8, 12)
 """Numbers of sampled runs that are reported."""
@@ -87,7 +88,7 @@ def populations(tables: Mapping[str, Table]) -> dict[str, Population]:
     }
 
 
-def sample(table: Table, others: Population | None, count: int, seed: int = SEED) -> Fit:
+def sample(table: Table, others: Population | None, count: int, seed: int = DESIGN.seed) -> Fit:
     """Choose ``count`` runs of the table by our design, in batches, and fit on them."""
     belief = prior(table.architecture, others)
     pairs = pairs_of(table.runs)
@@ -160,7 +161,7 @@ def protocol_b(
     tables: Mapping[str, Table],
     others: Mapping[str, Population],
     count: int,
-    seed: int = SEED,
+    seed: int = DESIGN.seed,
 ) -> list[Judged]:
     """Fit on ``count`` runs per model of our own choice."""
     return [

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-import morph_opt.scheduling.decision
+import morph_opt
+from morph_opt.core.domain.params import Params
+from morph_opt.inputs.perf import parameters as of_speeds
 from morph_opt.scheduling.decision.params import (
     DEFAULTS,
     CoreParams,
     LadderParams,
-    Params,
     SubRoundParams,
 )
+from morph_opt.simulation.metrics import parameters as of_figures
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,15 @@ from morph_opt.scheduling.decision.params import (
         (lambda: LadderParams(shaped_gap=float("nan")), "shaped_gap must be a number from 0"),
         (lambda: SubRoundParams(jobs=True), "SubRoundParams.jobs must be a whole number from 0"),
         (lambda: replace(DEFAULTS, exact_shrinks=0), "exact_shrinks must be a whole number from 1"),
+        (
+            lambda: of_figures.CompletionParams(mean=1.0),
+            "mean must be a number from 1e-09 to 0.9999",
+        ),
+        (lambda: of_figures.CompletionParams(regrid=(6, -1)), "regrid must be a whole number"),
+        (
+            lambda: of_speeds.PriorParams(utilisation=2),
+            "utilisation must be a number from 0.0 to 1",
+        ),
     ],
 )
 def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: ignore[no-untyped-def]
@@ -34,10 +46,18 @@ def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: 
         wrong()
 
 
-def test_no_steering_number_is_a_constant_of_a_module() -> None:
+@pytest.mark.parametrize(
+    ("folder", "allowed"),
+    [
+        ("scheduling/decision", {"FACTOR = 2.0"}),  # default of an option of users
+        ("inputs/perf/fitting", set()),
+        ("simulation/metrics", {"LONGEST_JOB_S = 1000000000.0"}),  # limit of what a user gives
+    ],
+)
+def test_no_steering_number_is_a_constant_of_a_module(folder: str, allowed: set[str]) -> None:
     """A module constant that is a number, or several, is a parameter without a name and a range."""
     found = set()
-    for path in sorted(Path(morph_opt.scheduling.decision.__file__).parent.rglob("*.py")):
+    for path in sorted((Path(morph_opt.__file__).parent / folder).rglob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             value = getattr(node, "value", None)
             if not isinstance(node, ast.Assign | ast.AnnAssign) or value is None:
@@ -52,26 +72,19 @@ def test_no_steering_number_is_a_constant_of_a_module() -> None:
             ]
             if numbers:
                 found.add(ast.unparse(node))
-    # A unit, and the default of an option of users.
-    allowed = {"HOUR_S = 3600.0", "FACTOR = 2.0"}
-    assert found <= allowed
+    assert found == allowed
 
 
-def test_every_parameter_has_a_sentence() -> None:
+@pytest.mark.parametrize("kind", Params.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_parameter_has_a_sentence(kind: type[Params]) -> None:
     """The documentation of a field is the string below it."""
-    source = Path(morph_opt.scheduling.decision.params.__file__).read_text("utf-8")
-    kinds = {kind.__name__: kind for kind in Params.__subclasses__()}
-    seen = 0
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef) and node.name in kinds:
-            body = node.body
-            told = {
-                one.target.id
-                for one, after in itertools.pairwise(body)
-                if isinstance(one, ast.AnnAssign)
-                and isinstance(one.target, ast.Name)
-                and isinstance(after, ast.Expr)
-            }
-            assert told == {one.name for one in fields(kinds[node.name])}, node.name
-            seen += 1
-    assert seen == len(kinds)
+    (node,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(node, ast.ClassDef)
+    told = {
+        one.target.id
+        for one, after in itertools.pairwise(node.body)
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and isinstance(after, ast.Expr)
+    }
+    assert told == {one.name for one in fields(kind)}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Sequence
 
 import pytest
 
 from benchmarks.perf.biased import BiasedModel
 from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
-from morph_opt.inputs.perf.fitting import online as online_fit
 from morph_opt.inputs.perf.fitting.online import OnlineModel
+from morph_opt.inputs.perf.parameters import LearningParams
+from morph_opt.inputs.perf.speed import Configuration
 
 ZOO = builtin_model()
 WRONG = BiasedModel(ZOO, PlanFamily.ZERO_DP, 2.0)
@@ -79,10 +81,12 @@ def test_small_differences_are_no_news() -> None:
     assert online.iteration_s(*where) == 1.10 * row.iteration_s
 
 
-def test_the_order_of_observation_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online_fit, "NEWS", 0.0)
-    a = seen(OnlineModel(WRONG), 3, 40, 70, 95).configurations("bert", A800_NODE, 8, Span.LEAF)
-    b = seen(OnlineModel(WRONG), 95, 3, 70, 40).configurations("bert", A800_NODE, 8, Span.LEAF)
+def test_the_order_of_observation_changes_no_bit() -> None:
+    def rows(*order: int) -> Sequence[Configuration]:
+        online = seen(OnlineModel(WRONG, LearningParams(news=0.0)), *order)
+        return online.configurations("bert", A800_NODE, 8, Span.LEAF)
+
+    a, b = rows(3, 40, 70, 95), rows(95, 3, 70, 40)
     assert a == b
 
 

@@ -13,7 +13,8 @@ from morph_opt.replay.run import run_prepared
 from morph_opt.simulation.events.log import RoundDecided
 from morph_opt.simulation.metrics.bounds.demands import job_demands
 from morph_opt.simulation.metrics.bounds.initial import initial_demands
-from morph_opt.simulation.runs.early import ROUNDING, EarlyEnd, MissedError
+from morph_opt.simulation.metrics.parameters import FIGURES
+from morph_opt.simulation.runs.early import EarlyEnd, MissedError
 from morph_opt.simulation.runs.slo import PER_JOB, PER_RUN, Slo
 
 QUEUE = mo.Scenario("tests.plan.queue:mmk/100/30/24", "2x1", policy="fifo").replaced(
@@ -68,7 +69,7 @@ def test_what_is_certain_is_so(name: str) -> None:
                 early(prepared, slo).take(whole.events)
             assert not slo.met_by(final), text
             assert slo.target < missed.value.at_least <= final + 1e-6, text
-            above = slo.target + ROUNDING * (1.0 + abs(slo.target))
+            above = slo.target + FIGURES.rounding * (1.0 + abs(slo.target))
             first = next(value for value in seen if value > above)
             assert missed.value.at_least == first, text  # no round of certainty is passed over
         assert final == 0.0 or max(seen) > 0.5 * final, text

@@ -1,7 +1,7 @@
 """Typed, frozen, validated values; everything else in the engine is a function between them."""
 
 from morph_opt.core.domain.catalog import A800_NODE, GPU_TYPES, default_cluster
-from morph_opt.core.domain.cluster import Cluster, GpuType, Leaf, Node, NodeType
+from morph_opt.core.domain.cluster import Cluster, GpuType, Leaf, Node, NodeType, Span
 from morph_opt.core.domain.errors import InputError
 from morph_opt.core.domain.job import Job
 from morph_opt.core.domain.placement import Allocation, Assignment, Placement, SideDemand, gpus_held
@@ -9,7 +9,6 @@ from morph_opt.core.domain.plan import ExecutionPlan, PlanFamily
 from morph_opt.core.domain.ranges import SEEDS, Range
 from morph_opt.core.domain.round_state import JobState, RoundState
 from morph_opt.core.domain.shape import Shape, partitions
-from morph_opt.core.domain.span import Span
 from morph_opt.core.domain.trace import Trace
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
 from functools import cached_property
 
 from formulations.resources import OPTIONAL, SIDES
@@ -16,7 +17,6 @@ from morph_opt.core.domain._validate import (
 )
 from morph_opt.core.domain.arguments import own_value, require_each, require_type, take_own
 from morph_opt.core.domain.errors import InputError
-from morph_opt.core.domain.span import Span
 
 MOST_GPUS_PER_NODE = 1024
 """Largest number of GPUs of a node; more is a slip of the keyboard."""
@@ -26,6 +26,19 @@ MOST_NODES = 1_000_000
 
 MOST_AMOUNT = 1e12
 """Largest number of CPU threads, GiB of memory, GB/s of bandwidth, and dollars per hour."""
+
+
+class Span(IntEnum):
+    """Parts of the topology, tightest first; a wider one never has a faster network."""
+
+    NODE = 0
+    """All GPUs in one node."""
+    NVLINK = 1
+    """Several nodes of one NVLink domain (an NVL72 rack)."""
+    LEAF = 2
+    """Several nodes under one leaf switch; every multi-node placement of a flat cluster."""
+    POD = 3
+    """Nodes under several leaf switches."""
 
 
 @dataclass(frozen=True, slots=True)

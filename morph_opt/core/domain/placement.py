@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import attrgetter, lt
 
 from formulations.resources import SIDES
+from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain._validate import (
     require_finite,
     require_int,
@@ -159,10 +160,6 @@ def gpus_held(assignments: Iterable[Assignment]) -> int:
     return alone + paired - paired // 2
 
 
-DEMAND_TOLERANCE = 1e-9
-"""Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
-
-
 Sides = tuple[float, ...]
 """An amount of each side resource, in the order of `formulations.resources.SIDES`."""
 
@@ -227,7 +224,7 @@ def gpus_beside(sides: Sides, node_type: NodeType) -> int:
     """Return the number of GPUs of an empty node that a job with this demand may hold."""
     most = node_type.gpus
     for need, has, per_node in zip(sides, _EACH(node_type), _PER_NODE, strict=True):
-        room = has * (1.0 + DEMAND_TOLERANCE)
+        room = has * (1.0 + FEASIBILITY)
         if per_node:
             most = most if need <= room else 0
         elif need > 0.0:

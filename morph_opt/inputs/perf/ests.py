@@ -17,22 +17,19 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from morph_opt.core.domain import Assignment, Cluster, ExecutionPlan, Job, NodeType
 from morph_opt.core.domain.placement import gpus_beside
+from morph_opt.inputs.perf.parameters import ELASTIC, ElasticParams
 from morph_opt.inputs.perf.speed import SpeedModel
 
 UNIT_S = Fraction(1, 10**7)
 """Unit of whole times, in seconds."""
 
 
-MOST_VECTORS = 1 << 17
-"""Largest number of vectors tried; larger pools are thinned, which may miss the best."""
-
-
-def _axes(most: Sequence[int]) -> list[Ints]:
+def _axes(most: Sequence[int], params: ElasticParams) -> list[Ints]:
     """Return the counts of each type that are tried, including 0 and the most."""
     axes = [np.arange(count + 1, dtype=np.int64) for count in most]
     growth = 1.0
-    while np.prod([float(axis.size) for axis in axes]) > MOST_VECTORS:
-        growth += 0.05
+    while np.prod([float(axis.size) for axis in axes]) > params.most_vectors:
+        growth += params.growth
         axes = [_thinned(count, growth) for count in most]
     return axes
 
@@ -85,12 +82,12 @@ class ElasticModel:
         found: Floats = 1.0 - self.workers / steps.astype(np.float64) / speed
         return found
 
-    def vectors(self, pools: Sequence[int]) -> tuple[Ints, Ints]:
+    def vectors(self, pools: Sequence[int], params: ElasticParams = ELASTIC) -> tuple[Ints, Ints]:
         """Return the undominated GPU vectors within pools, and their step times.
 
         A vector is dominated if one GPU less gives the same step: steps never grow with GPUs.
         """
-        axes = _axes([min(pool, self.workers) for pool in pools])
+        axes = _axes([min(pool, self.workers) for pool in pools], params)
         every = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(pools))
         every = every[every.any(axis=1)]
         steps = self.steps(every)

@@ -11,8 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Cluster, NodeType, SideDemand, Span
-from morph_opt.core.domain.placement import DEMAND_TOLERANCE, NOTHING, gpus_beside
+from morph_opt.core.domain.placement import NOTHING, gpus_beside
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel
 
 
@@ -126,7 +127,7 @@ class Places:
         limits = {leaf.name: leaf.uplink_gb_per_s for leaf in self._cluster.leaves}
         rooms = []
         for leaf, nodes in self._by_leaf(node_type).items():
-            carried = limits.get(leaf, math.inf) * (1.0 + DEMAND_TOLERANCE) / share
+            carried = limits.get(leaf, math.inf) * (1.0 + FEASIBILITY) / share
             rooms.append((nodes.total(), int(min(carried, row.shape.gpus))))
         return _spreads(row.shape.parts, rooms)
 

@@ -8,38 +8,9 @@ holds the parameters of all steps; its defaults are `DEFAULTS`. No parameter but
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-_LEAST = "least"
-
-
-def _least(least: float, default: Any) -> Any:
-    """Declare a field that is no less than ``least``; others are no less than 0."""
-    return field(default=default, metadata={_LEAST: least})
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """Numbers that are checked when they are set: none is negative or no number.
-
-    Raises
-    ------
-    ValueError
-        If a count is no whole number, or a number is below what its field allows.
-    """
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, Params):
-                continue
-            kinds: tuple[type, ...] = (int,) if one.type == "int" else (int, float)
-            least = one.metadata.get(_LEAST, 0)
-            if not isinstance(value, kinds) or isinstance(value, bool) or not value >= least:
-                word = "a whole number" if one.type == "int" else "a number"
-                name = f"{type(self).__name__}.{one.name}"
-                raise ValueError(f"{name} must be {word} from {least}, got {value!r}")
+from morph_opt.core.domain.params import Params, limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +81,7 @@ class CutParams(Params):
     cuts: int = 40
     """Choices that are cut off, at most, before the round is solved with its nodes named."""
 
-    cut_columns: int = _least(0, 30_000)
+    cut_columns: int = limited(30_000, 0)
     """Columns of all models that are solved to cut off choices, at most (0020)."""
 
     few_cuts: int = 3
@@ -145,19 +116,19 @@ class CoreParams(Params):
     estimated_from: int = 20_000
     """Candidates from which on additions are estimated before items are made."""
 
-    cores: int = _least(1, 5)
+    cores: int = limited(5, 1)
     """Cores of one round that are tried, at most."""
 
     first_items: float = 0.4
     """Items of the first core beyond one per job, per job."""
 
-    wider: float = _least(1, 3.0)
+    wider: float = limited(3.0, 1)
     """Factor of the loss that items of the next core may have."""
 
-    proving: float = _least(1, 8.0)
+    proving: float = limited(8.0, 1)
     """Factor of that loss up to which the next core is the one that proves its own choice."""
 
-    between: float = _least(1, 1.3)
+    between: float = limited(1.3, 1)
     """Ratio of the losses of a core that is too large and of the largest fitting one, down to
     which one between them is tried."""
 
@@ -187,7 +158,7 @@ class SlotParams(Params):
     radius_shared: float = 0.05
     """Trust region of the second one, after slots were shared out."""
 
-    grows: float = _least(1, 2.0)
+    grows: float = limited(2.0, 1)
     """Factor of the trust region after a step that lowers the bound."""
 
 
@@ -198,7 +169,7 @@ class SubRoundParams(Params):
     jobs: int = 100
     """Jobs of the smallest residual round, at most."""
 
-    nodes: int = _least(1, 60)
+    nodes: int = limited(60, 1)
     """Nodes of the smallest residual round, at most."""
 
     much: float = 0.1
@@ -213,19 +184,19 @@ class SubRoundParams(Params):
     doublings_shaped: int = 6
     """Doublings, at most, where slots are priced: losses by shape lie on many nodes (0020)."""
 
-    share_shaped: int = _least(1, 2)
+    share_shaped: int = limited(2, 1)
     """Divisor of the round's nodes that doublings do not exceed where slots are priced."""
 
     first_shaped: int = 2
     """Doublings before the first residual round where slots are priced."""
 
-    first_nodes: int = _least(1, 8)
+    first_nodes: int = limited(8, 1)
     """Multiple of ``nodes`` per initial doubling, so that large rounds do not start tiny."""
 
     turns: int = 8
     """Average number of times that a node is decided anew, at most (0020)."""
 
-    in_vain: int = _least(1, 16)
+    in_vain: int = limited(16, 1)
     """Small gains in a row after which residual rounds of the largest size end (0020)."""
 
     offered_loss: float = 0.3
@@ -237,7 +208,7 @@ class SubRoundParams(Params):
     offered_per_job: int = 8
     """Candidates that it offers per job, if that is more."""
 
-    branches: int = _least(1, 300)
+    branches: int = limited(300, 1)
     """Branch-and-bound nodes of a residual round, at most."""
 
     work: int = 400_000
@@ -276,7 +247,7 @@ class LadderParams(Params):
     exact_branches: int = 1_000
     """Branch-and-bound nodes of the last exact round, at most."""
 
-    exact_shrinks: int = _least(1, 2)
+    exact_shrinks: int = limited(2, 1)
     """Divisor of its columns that have to be left for it to be solved again."""
 
     columns_per_hold: int = 4

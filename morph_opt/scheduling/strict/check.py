@@ -12,8 +12,9 @@ from operator import add
 from typing import TypeVar
 
 from formulations.resources import RESOURCES, SIDES, UPLINK
+from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Assignment, Cluster, Job, Span
-from morph_opt.core.domain.placement import DEMAND_TOLERANCE, NOTHING, Sides, held_by_part, sides_of
+from morph_opt.core.domain.placement import NOTHING, Sides, held_by_part, sides_of
 from morph_opt.inputs.perf.memory.filter import MemoryFilter
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
 from morph_opt.scheduling.strict.facts import RunLookup
@@ -266,7 +267,7 @@ class PlacementCheck:
         there = where.type
         limits = (there.gpus, *sides_of(there))
         for resource, used, limit in zip(RESOURCES, (gpus, *sides), limits, strict=True):
-            if used > limit * (1.0 + DEMAND_TOLERANCE):
+            if used > limit * (1.0 + FEASIBILITY):
                 jobs, detail = names.sorted(on_node), f"{used:g} of {limit:g} {resource.unit}"
                 found.append(Violation(resource.rule, jobs, where.name, detail))
         return found
@@ -302,7 +303,7 @@ class PlacementCheck:
         """Check rule ``uplink`` of a leaf."""
         shares, limit = self._on_uplink[leaf], self._uplinks[leaf]
         used = sum(shares.values())
-        if used <= limit * (1.0 + DEMAND_TOLERANCE):
+        if used <= limit * (1.0 + FEASIBILITY):
             return None
         detail = f"the uplink of leaf {leaf} would carry {used:g} of {limit:g} GB/s"
         return Violation("uplink", names.sorted(shares), None, detail)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from formulations.tolerances import SUMS
 from morph_opt.core.domain import Trace
 from morph_opt.simulation.engine.live import LiveJob
-
-_SLACK = 1e-9
-"""Relative tolerance of iterations: a report exactly at a boundary counts."""
 
 
 class Searches:
@@ -56,4 +54,5 @@ class Searches:
         """Return whether a trial that has arrived has reached its report."""
         if live is None:
             return True  # it is complete
-        return live.iterations_at(now_s) >= self._reports[live.job.name] * (1.0 - _SLACK)
+        # A report exactly at a boundary counts.
+        return live.iterations_at(now_s) >= self._reports[live.job.name] * (1.0 - SUMS)

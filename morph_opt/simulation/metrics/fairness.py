@@ -15,10 +15,8 @@ from morph_opt.core.domain import Cluster
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.simulation.metrics.history import History, JobRecord, Scalar
+from morph_opt.simulation.metrics.parameters import FIGURES
 from morph_opt.simulation.metrics.schedule import quantile
-
-WINDOW_S = 3600.0
-"""Length of the windows in which shares are compared, in seconds."""
 
 SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
 """Size classes by requested GPUs: name, from, to."""
@@ -146,19 +144,20 @@ def _window_shares(history: History, cluster: Cluster) -> list[float]:
     weight = np.asarray([r.job.weight for r in records])
     asked = np.asarray([float(r.job.requested_gpus) for r in records])
     shares = []
-    begins = np.arange(float(starts.min()), float(ends.max()), WINDOW_S)
+    window_s = FIGURES.window_s
+    begins = np.arange(float(starts.min()), float(ends.max()), window_s)
     # Years without jobs have no shares, and are not looked at window by window.
     present = np.zeros(begins.size + 1, dtype=np.int64)
     np.add.at(present, np.searchsorted(begins, starts), 1)
     np.add.at(present, np.searchsorted(begins, ends), -1)
     for begin in begins[np.cumsum(present)[:-1] > 0].tolist():
-        close = begin + WINDOW_S
+        close = begin + window_s
         inside = np.flatnonzero((starts <= begin) & (ends >= close))
         if not inside.size:
             continue
         life = np.maximum(0.0, np.minimum(ends, close) - np.maximum(starts, begin))
-        rivals = float((weight * life).sum()) / WINDOW_S
-        due = np.minimum(asked[inside], cluster.gpus * weight[inside] / rivals) * WINDOW_S
+        rivals = float((weight * life).sum()) / window_s
+        due = np.minimum(asked[inside], cluster.gpus * weight[inside] / rivals) * window_s
         got = np.asarray([_held_between(records[i], begin, close) for i in inside.tolist()])
         shares.append(float(np.minimum(1.0, got / due).min()))
     return shares

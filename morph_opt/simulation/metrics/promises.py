@@ -20,9 +20,7 @@ from morph_opt.simulation.events.log import (
     Submitted,
 )
 from morph_opt.simulation.metrics.history import History, JobRecord, Scalar
-
-ROUNDS = 2
-"""Rounds of tolerance for a promised end: one until the first boundary, one for its rounding."""
+from morph_opt.simulation.metrics.parameters import FIGURES
 
 
 class PromiseCount:
@@ -103,7 +101,7 @@ def promise_metrics(
 
     def promised_s(job: Job) -> float:
         work_s = job.iterations * requests.iteration_s(job)
-        return restart_of(job.model) + work_s + ROUNDS * history.begun.interval_s
+        return restart_of(job.model) + work_s + FIGURES.late_rounds * history.begun.interval_s
 
     promised = [r for r in history.jobs if r.submitted and r.job.guaranteed]
     late_s = [

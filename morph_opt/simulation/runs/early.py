@@ -23,10 +23,8 @@ from morph_opt.simulation.events.log import (
     Started,
 )
 from morph_opt.simulation.metrics.bounds.lower import Demands
+from morph_opt.simulation.metrics.parameters import FIGURES
 from morph_opt.simulation.runs.slo import Slo
-
-ROUNDING = 1e-6
-"""Relative margin of a target, for rounded sums."""
 
 
 class MissedError(Exception):
@@ -96,7 +94,8 @@ class EarlyEnd:
                     self._clock(event, self._index[event.job])
                 case RoundDecided(time_s=time_s) if time_s > self._safe_until_s:
                     at_least = self.at_least(time_s)
-                    if at_least > self._slo.target + ROUNDING * (1.0 + abs(self._slo.target)):
+                    margin = FIGURES.rounding * (1.0 + abs(self._slo.target))
+                    if at_least > self._slo.target + margin:
                         raise MissedError(self._slo, time_s, at_least)
                     # No clock runs faster than time, and no statistic rises by more than each of
                     # its values does: before then nothing has to be computed.

@@ -12,6 +12,7 @@ from formulations.round.tables import Scope
 from morph_opt.core.domain import ExecutionPlan, InputError, Job
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.ests import ElasticModel
+from morph_opt.inputs.perf.parameters import ElasticParams
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.scheduling.decision.candidates.ests import elastic_slice
 from morph_opt.scheduling.decision.candidates.slices import ModelSlice
@@ -94,16 +95,13 @@ def test_threads_bound_the_gpus_of_a_node() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_large_pools_are_thinned_to_vectors_that_need_all_their_gpus(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_pools_are_thinned_to_vectors_that_need_all_their_gpus(seed: int) -> None:
     draw = np.random.default_rng(seed)
     model = ElasticModel(12, whole(draw.uniform(0.1, 0.9, 3).round(3).tolist()))
     pools = (9, 7, 8)
     every, steps = model.vectors(pools)
     best = {tuple(v): int(s) for v, s in zip(every.tolist(), steps.tolist(), strict=True)}
-    monkeypatch.setattr("morph_opt.inputs.perf.ests.MOST_VECTORS", 200)
-    fewer, thinned = model.vectors(pools)
+    fewer, thinned = model.vectors(pools, ElasticParams(most_vectors=200))
     assert 20 < len(fewer) < len(every)
     for vector, step in zip(map(tuple, fewer.tolist()), thinned.tolist(), strict=True):
         assert best[vector] == step

@@ -13,15 +13,7 @@ from enum import StrEnum
 from morph_opt.core.domain import ExecutionPlan, InputError, PlanFamily
 from morph_opt.core.domain._validate import require_finite
 from morph_opt.inputs.perf.analytic.architecture import PARTS
-
-NEGLIGIBLE = 1e-3
-"""A phase below this share of the iteration was booked with another one, or is noise."""
-
-LEAST_SHARE = 0.2
-"""Phases that hold less of the iteration are most likely in another unit."""
-
-EXCESS = 1.1
-"""Phases may exceed the iteration by this factor (measured in other iterations), not by more."""
+from morph_opt.inputs.perf.parameters import PHASES
 
 
 class Timers(StrEnum):
@@ -85,18 +77,18 @@ def phases_of(
     """
     for time in reported_s:
         require_finite("phase.seconds", time, at_least=0.0)
-    if sum(reported_s) > EXCESS * iteration_s:
+    if sum(reported_s) > PHASES.most * iteration_s:
         raise InputError(
             f"the phases take {sum(reported_s):.4g} s, the iteration {iteration_s:.4g} s",
             field="forward_s, sync_s, optimizer_s",
         )
-    if sum(reported_s) < LEAST_SHARE * iteration_s:
+    if sum(reported_s) < PHASES.least * iteration_s:
         raise InputError(
             f"the phases take {sum(reported_s):.4g} s of an iteration of {iteration_s:.4g} s; are "
             "they in another unit, or of one micro-batch? Leave all three empty if not measured",
             field="forward_s, sync_s, optimizer_s",
         )
-    least = NEGLIGIBLE * iteration_s
+    least = PHASES.negligible * iteration_s
     forward, sync, optimizer, rest = booked(plan, timers)
     forward_s, sync_s, optimizer_s = reported_s
     if not forward or forward_s < least:

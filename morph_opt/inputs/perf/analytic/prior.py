@@ -15,12 +15,7 @@ import numpy as np
 from formulations.arrays import Floats
 from morph_opt.core.documents.packaged import packaged_toml
 from morph_opt.inputs.perf.analytic.architecture import CONSTANT_NAMES, Architecture
-
-PEAK_FLOPS = 312e12
-"""Dense 16-bit peak of an A800 or A100 (vendor's data sheet)."""
-
-UTILISATION = 0.4
-"""Median share of the peak that training reaches (Megatron, SC'21, table 1: 0.44 to 0.52)."""
+from morph_opt.inputs.perf.parameters import PRIOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +48,6 @@ class Population:
     log_sd: Floats
 
 
-_COMPUTE_SD = 1.5
-
-
 @cache
 def _tables() -> dict[str, dict[str, tuple[float, float]]]:
     return packaged_toml(__package__, "prior.toml")
@@ -64,7 +56,7 @@ def _tables() -> dict[str, dict[str, tuple[float, float]]]:
 def ideal_compute_s(architecture: Architecture) -> float:
     """Return seconds of both passes on one GPU at its peak (6 flops per weight, token)."""
     tokens = architecture.sequence * architecture.global_batch
-    return 6.0 * architecture.parameters * tokens / PEAK_FLOPS
+    return 6.0 * architecture.parameters * tokens / PRIOR.peak_flops
 
 
 def wide_prior(architecture: Architecture) -> Prior:
@@ -79,7 +71,7 @@ def wide_prior(architecture: Architecture) -> Prior:
         for part, rows in _tables().items()
         for name, (median, sd) in rows.items()
     }
-    table["compute_s"] = (ideal_compute_s(architecture) / UTILISATION, _COMPUTE_SD)
+    table["compute_s"] = (ideal_compute_s(architecture) / PRIOR.utilisation, PRIOR.compute_sd)
     return Prior(
         np.log([table[name][0] for name in CONSTANT_NAMES]),
         np.array([table[name][1] for name in CONSTANT_NAMES]),

@@ -14,15 +14,7 @@ from morph_opt.inputs.perf.fitting.design import choose_runs
 from morph_opt.inputs.perf.fitting.discrepancy import Pair
 from morph_opt.inputs.perf.fitting.fit import fit
 from morph_opt.inputs.perf.fitting.runs import Run
-
-FEWEST = 4
-"""Least number of runs for a fit."""
-
-SLOWEST, FASTEST = 1000.0, 0.3
-"""Plausible times relative to training at the GPUs' peak; public runs lie between 1 and 70."""
-
-ALONE = 300.0
-"""Factor between a run and the median of its file above which its unit is suspect."""
+from morph_opt.inputs.perf.parameters import CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +54,14 @@ def check_units(architecture: Architecture, runs: Sequence[Run], file: str | Non
     ideal = ideal_compute_s(architecture)
     ratios = [run.iteration_s / (ideal * layout(run.shape, run.plan).work) for run in runs]
     middle = median(ratios)
-    if middle > SLOWEST:
+    if middle > CHECKS.slowest:
         raise InputError(
             f"is {middle:.0f} times what {architecture.name} takes at the GPUs' peak: seconds are "
             "expected, these look like milliseconds",
             file=file,
             field="iteration_s",
         )
-    if middle < FASTEST:
+    if middle < CHECKS.fastest:
         raise InputError(
             f"is {middle:.3g} times what {architecture.name} takes at the GPUs' peak: faster than "
             "the GPUs can be; is the unit seconds, and the global batch right?",
@@ -77,7 +69,7 @@ def check_units(architecture: Architecture, runs: Sequence[Run], file: str | Non
             field="iteration_s",
         )
     for number, (run, ratio) in enumerate(zip(runs, ratios, strict=True), start=2):
-        if not middle / ALONE < ratio < middle * ALONE:
+        if not middle / CHECKS.apart < ratio < middle * CHECKS.apart:
             raise InputError(
                 f"{run.plan} on {run.shape} is {ratio / middle:.3g} times as long as the other "
                 "rows suggest: is its unit that of the others?",
@@ -119,11 +111,11 @@ def check_enough(
         if any(map(need.matches, candidates)) and not any(map(need.matches, known)):
             missing.append(f"{need.constants} (no {need.what.removeprefix('a ')})")
             wanted.append(need.matches)
-    few = len(runs) < FEWEST
+    few = len(runs) < CHECKS.runs
     if not missing and not few:
         return
-    suggested = _suggest(architecture, candidates, runs, belief, wanted, FEWEST - len(runs))
-    reason = f"{len(runs)} runs are too few, at least {FEWEST} are needed" if few else ""
+    suggested = _suggest(architecture, candidates, runs, belief, wanted, CHECKS.runs - len(runs))
+    reason = f"{len(runs)} runs are too few, at least {CHECKS.runs} are needed" if few else ""
     determined = f"the runs cannot tell {'; '.join(missing)}" if missing else ""
     raise InputError(
         "; ".join(filter(None, (reason, determined)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations import tolerances
 from formulations.arrays import Floats, Ints
 from morph_opt.core.domain import ExecutionPlan, InputError
 from morph_opt.inputs.perf.analytic.architecture import PARTS
@@ -19,20 +20,7 @@ from morph_opt.inputs.perf.fitting.errors import (
     own_variance,
 )
 from morph_opt.inputs.perf.fitting.fit import Fit
-
-DRAWS = 8
-"""Number of possible truths over which a design is averaged; more change less than a new seed."""
-
-DIGITS = 9
-"""Decimals of a gain relative to the largest, so that rounding errors do not break ties."""
-
-BUDGET = 20_000_000
-"""Largest count of numbers in all truths together; fewer are drawn for many candidates."""
-
-CLIP = 1.5
-"""Largest distance of draws from the mean in standard deviations, against freak truths."""
-
-SEED = 1
+from morph_opt.inputs.perf.parameters import DESIGN
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +60,13 @@ def choose_runs(
     candidates: Sequence[Pair],
     count: int,
     *,
-    seed: int = SEED,
+    seed: int = DESIGN.seed,
     timers: Timers | None = None,
 ) -> list[int]:
     """Return indices of the candidates to run next, most useful first.
 
     Greedy reduction of the mean standard deviation of log-time over all candidates, on the model
-    linearised at the present belief and at `DRAWS` truths drawn from it. The errors of the model
+    linearised at the present belief and at truths drawn from it. The errors of the model
     itself are part of the variance, so that the design spreads over plans and shapes.
     Deterministic for a seed.
 
@@ -119,7 +107,7 @@ def choose_runs(
                 for left, outputs in zip(free, measured, strict=True)
             ]
         )
-        best = int(np.argmax(np.round(gains / gains.max(), DIGITS)))
+        best = int(np.argmax(np.round(gains / gains.max(), tolerances.DECIMALS)))
         chosen.append(best)
         free[best] = False
         for world in worlds:
@@ -138,8 +126,9 @@ def _worlds(belief: Fit, outputs: Outputs, seed: int) -> list[_World]:
     known = Evaluator(belief.architecture, outputs)
     before = np.diag(belief.prior.log_sd**2)
     root = np.linalg.cholesky(belief.log_covariance)
-    draws = max(1, min(DRAWS, BUDGET // len(outputs.at) ** 2))
-    steps = np.clip(np.random.default_rng(seed).normal(size=(draws, len(root))), -CLIP, CLIP)
+    draws = max(1, min(DESIGN.truths, DESIGN.numbers // len(outputs.at) ** 2))
+    steps = np.random.default_rng(seed).normal(size=(draws, len(root)))
+    steps = np.clip(steps, -DESIGN.clip, DESIGN.clip)
     found = []
     for truth in (belief.log_constants, *(belief.log_constants + root @ step for step in steps)):
         slope = known.jacobian(truth)[1]

@@ -20,9 +20,7 @@ from morph_opt.inputs.perf.analytic.architecture import PARTS, Architecture, Fea
 from morph_opt.inputs.perf.analytic.terms import parts_s
 from morph_opt.inputs.perf.fitting.discrepancy import Pair, Scales, Shared
 from morph_opt.inputs.perf.fitting.runs import Run
-
-_STEP = 1e-4
-"""Step of numerical derivatives, in logarithms."""
+from morph_opt.inputs.perf.parameters import FIT
 
 _PASSES = [PARTS.index("forward"), PARTS.index("backward")]
 
@@ -156,8 +154,8 @@ class Evaluator:
         slope = np.empty((len(base), len(log_constants)))
         for index in range(len(log_constants)):
             moved = log_constants.copy()
-            moved[index] += _STEP
-            slope[:, index] = (self.logs(moved) - base) / _STEP
+            moved[index] += FIT.step
+            slope[:, index] = (self.logs(moved) - base) / FIT.step
         return base, slope
 
     def _parts(self, log_constants: Floats) -> Floats:

@@ -28,23 +28,7 @@ from morph_opt.inputs.perf.fitting.errors import (
     own_variance,
 )
 from morph_opt.inputs.perf.fitting.runs import Run
-
-BOUND = 6.0
-"""Largest distance of constants from the prior in its standard deviations."""
-
-SOFT = 2.0
-"""Whitened residual above which the loss is linear instead of squared."""
-
-PASSES = 2
-"""Number of fits with weights from the fit before, as weights depend on the fit."""
-
-
-BLOCK = 64
-"""Rows of a covariance computed at once if only its diagonal is needed."""
-
-CORRECTION_LIMIT = 0.15
-"""Largest correction of a neighbour's prediction by one run (natural logarithm), or two standard
-deviations if these are more."""
+from morph_opt.inputs.perf.parameters import FIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +101,7 @@ class Fit:
                 wanted.outputs, share, outputs, seen.shares(self.log_constants)[0], self.errors
             )
             factor = cho_factor(noise)
-            limit = np.maximum(CORRECTION_LIMIT, 2 * np.sqrt(np.diag(noise)))
+            limit = np.maximum(FIT.correction, 2 * np.sqrt(np.diag(noise)))
             gap = np.clip(measured - seen.logs(self.log_constants), -limit, limit)
             base = base + cross @ cho_solve(factor, gap)
             variance -= np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T))
@@ -134,7 +118,7 @@ def fit(
 
     Minimises a soft-l1 loss of ``log(predicted / measured)`` of phases, or of iteration times
     where a run has none, whitened by the covariance of the model's errors, plus the squared
-    distance from the prior in its standard deviations, within `BOUND`. Deterministic.
+    distance from the prior in its standard deviations, within `FitParams.bound`. Deterministic.
 
     Parameters
     ----------
@@ -147,7 +131,7 @@ def fit(
     outputs, measured = observed(runs)
     seen = Evaluator(architecture, outputs)
     z = np.zeros(len(CONSTANT_NAMES))
-    for _ in range(PASSES):
+    for _ in range(FIT.passes):
         noise = _noise(seen, belief.log_mean + belief.log_sd * z, errors)
         z = _solve(seen, measured, belief, noise, z)
     best = belief.log_mean + belief.log_sd * z
@@ -164,13 +148,13 @@ def _solve(
 
     def residuals(z: Floats) -> Floats:
         gap = seen.logs(belief.log_mean + belief.log_sd * z) - measured
-        raw = whiten @ gap / SOFT
+        raw = whiten @ gap / FIT.soft
         # soft l1 written as a residual, because scipy's loss would also soften the prior
-        soft = SOFT * np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
+        soft = FIT.soft * np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
         return np.concatenate([soft, z])
 
-    inside = np.clip(start, -BOUND + 1e-6, BOUND - 1e-6)
-    found = least_squares(residuals, inside, bounds=(-BOUND, BOUND))
+    inside = np.clip(start, -FIT.bound + FIT.inside, FIT.bound - FIT.inside)
+    found = least_squares(residuals, inside, bounds=(-FIT.bound, FIT.bound))
     if not found.success:
         raise InputError(f"the fit did not converge: {found.message}", field="runs")
     solution: Floats = found.x
@@ -195,13 +179,13 @@ def _noise(seen: Evaluator, log_constants: Floats, errors: Errors) -> Floats:
 def _shared_variance(outputs: Outputs, share: Floats, errors: Errors) -> Floats:
     """Return the diagonal of `covariance_between` of outputs with themselves, in blocks."""
     blocks = []
-    for first in range(0, len(outputs.at), BLOCK):
-        at = outputs.at[first : first + BLOCK]
+    for first in range(0, len(outputs.at), FIT.block):
+        at = outputs.at[first : first + FIT.block]
         part = Outputs(
             tuple(outputs.pairs[i] for i in at),
             np.arange(len(at)),
-            outputs.mask[first : first + BLOCK],
+            outputs.mask[first : first + FIT.block],
         )
-        mine = share[first : first + BLOCK]
+        mine = share[first : first + FIT.block]
         blocks.append(np.diag(covariance_between(part, mine, part, mine, errors)))
     return np.concatenate(blocks) if blocks else np.zeros(0)

@@ -20,21 +20,11 @@ from formulations.arrays import Floats
 from morph_opt.core.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.core.domain._validate import require_finite
 from morph_opt.inputs.perf.fitting.discrepancy import Pair, Scales, covariance
+from morph_opt.inputs.perf.parameters import LEARNING, LearningParams
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel, SpeedsOver, span_of
 
-LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
+OF_MODEL = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
 """Standard deviations of a model's errors, by what configurations share."""
-
-FAMILY = 0.35
-"""Standard deviation of the error of a plan family for all models alike: a factor of 2 in two."""
-
-NEWS = 0.03
-"""Distance of logarithms below which an observation changes nothing.
-
-Believing every percent would make the policy move jobs to configurations that merely have not
-been seen yet; moving costs a restart.
-"""
-
 
 _Key = tuple[str, Shape, ExecutionPlan, Span]
 
@@ -55,6 +45,8 @@ class OnlineModel(SpeedsOver):
     ----------
     base
         Predictions before any observation; never changed.
+    params
+        Numbers that steer the learning.
 
     Notes
     -----
@@ -63,8 +55,9 @@ class OnlineModel(SpeedsOver):
     answers compares it.
     """
 
-    def __init__(self, base: SpeedModel) -> None:
+    def __init__(self, base: SpeedModel, params: LearningParams = LEARNING) -> None:
         super().__init__(base)
+        self._params = params
         self._seen: dict[str, dict[_Key, float]] = {}
         self._gaps: dict[str, dict[_Key, float]] = {}
         self._solved: dict[str, _Solved] = {}
@@ -101,7 +94,7 @@ class OnlineModel(SpeedsOver):
         key = (model, shape, plan, span)
         if believed is None or key in self._seen.get(node_type.name, {}):
             return False
-        if abs(math.log(iteration_s / believed)) < NEWS:
+        if abs(math.log(iteration_s / believed)) < self._params.news:
             return False
         self._accept(node_type, key, iteration_s)
         self._version += 1
@@ -146,8 +139,8 @@ class OnlineModel(SpeedsOver):
     ) -> Floats:
         """Return the covariance of errors: within a model, and of a family in all models."""
         same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
-        kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=FAMILY, reach=0.0, degree=0.0)
-        within = same * covariance(left, right, LEARNING)
+        kind = Scales(plan=self._params.family)
+        within = same * covariance(left, right, OF_MODEL)
         total: Floats = within + covariance(left, right, kind)
         return total
 
@@ -161,7 +154,7 @@ class OnlineModel(SpeedsOver):
             models = tuple(key[0] for key in keys)
             pairs = tuple((key[1], key[2]) for key in keys)
             noise = self._covariance(models, pairs, models, pairs)
-            noise += LEARNING.run**2 * np.eye(len(pairs))
+            noise += OF_MODEL.run**2 * np.eye(len(pairs))
             weights = cho_solve(cho_factor(noise), np.array([gaps[key] for key in keys]))
             self._solved[node_type] = _Solved(models, pairs, weights)
         return self._solved[node_type]

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations import tolerances
 from formulations.arrays import Floats, Ints
 from morph_opt.core.domain import InputError
-from morph_opt.simulation.metrics.bounds.parameters import COMPLETION
+from morph_opt.simulation.metrics.parameters import COMPLETION
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +188,13 @@ def _computed(
     begin_s = float(jobs.release_s.min())
     span_s = 1.3 * (float(max(guess_s.max(), (jobs.release_s + jobs.floor_s).max())) - begin_s)
     wished = min(COMPLETION.windows, COMPLETION.windows_per_job * len(demands))
-    step_s = max(float(reach_s.sum()) / wished, span_s / COMPLETION.cells, 1e-6)
+    step_s = max(float(reach_s.sum()) / wished, span_s / COMPLETION.cells, COMPLETION.least_cell_s)
     edges_s = begin_s + step_s * np.arange(int(np.ceil(span_s / step_s)) + 2, dtype=np.float64)
     best_s = _raise(jobs, reach_s, edges_s, _queue_prices(jobs, guess_s, kind, edges_s))
     submitted_s = np.array([d.submission_s for d in demands])
     weight = np.array([d.weight for d in demands])
     bound_s = best_s / len(demands) - float(np.average(submitted_s, weights=weight))
-    return bound_s - 1e-9 * (abs(bound_s) + float(np.abs(submitted_s).max()))  # rounding of sums
+    return bound_s - tolerances.SUMS * (abs(bound_s) + float(np.abs(submitted_s).max()))
 
 
 def _columns(
@@ -220,7 +221,7 @@ def _columns(
 
 def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
     """Return (GPUs, rate, type) on the least concave function over each type's configurations."""
-    rate = 1.0 / np.maximum(demand.duration_s, 1e-9)
+    rate = 1.0 / np.maximum(demand.duration_s, COMPLETION.shortest_s)
     return [
         (*corner, kind)
         for kind in sorted(set(demand.kind.tolist()))
@@ -295,7 +296,8 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
     params = COMPLETION
     step_s = float(edges_s[1] - edges_s[0])
     supply = jobs.capacity[:, None] * step_s
-    mu = np.geomspace(2.0**-7.5, 2.0**5, params.prices) * np.maximum(jobs.floor_s, 1e-9)[:, None]
+    least_s = np.maximum(jobs.floor_s, params.shortest_s)
+    mu = np.geomspace(2.0**-7.5, 2.0**5, params.prices) * least_s[:, None]
 
     def fitted() -> tuple[_Windows, Floats]:
         windows = _windows(jobs, reach_s, edges_s)
@@ -324,7 +326,7 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
         slope = slope * typical
         mean = params.mean * mean + (1.0 - params.mean) * slope
         square = params.square * square + (1.0 - params.square) * slope * slope
-        size = np.sqrt(square / (1.0 - params.square**step)) + 1e-12
+        size = np.sqrt(square / (1.0 - params.square**step)) + params.epsilon
         rate = params.rate * (1.0 - (step - 1) / params.steps) / (1.0 - params.mean**step)
         x = np.maximum(x + rate * mean / size, 0.0)
     return best_s

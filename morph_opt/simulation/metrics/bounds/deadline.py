@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from formulations import tolerances
 from formulations.arrays import Floats, Ints
 from morph_opt.simulation.metrics.bounds.completion import JobDemand, useful
-from morph_opt.simulation.metrics.bounds.parameters import DEADLINE
+from morph_opt.simulation.metrics.parameters import DEADLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def deadline_makespan_s(demands: Sequence[JobDemand], gpus: Sequence[float]) -> 
         prices = _better_prices(jobs, capacity, from_s, prices, best_s)
         best_s = _latest(jobs, capacity, from_s, prices, best_s)
     bound_s = best_s - first_s
-    return bound_s - 1e-9 * (abs(bound_s) + abs(first_s))  # rounding of sums
+    return bound_s - tolerances.SUMS * (abs(bound_s) + abs(first_s))
 
 
 def _columns(demands: Sequence[JobDemand]) -> _Jobs:
@@ -100,7 +101,7 @@ def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s:
     paid = mu * (1.0 - free_s * jobs.fastest)[:, None] - gain
     least = np.maximum(np.maximum.reduce(paid, axis=1), 0.0)
     supply = float(capacity @ prices) * max(end_s - from_s, 0.0)
-    return float(least.sum()) * (1.0 - 1e-9) - supply * (1.0 + 1e-9)
+    return float(least.sum()) * (1.0 - tolerances.SUMS) - supply * (1.0 + tolerances.SUMS)
 
 
 def _latest(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, best_s: float) -> float:

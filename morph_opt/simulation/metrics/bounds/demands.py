@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations import tolerances
 from formulations.resources import SIDES
 from morph_opt.core.domain import (
     A800_NODE,
@@ -268,7 +269,7 @@ def infeasible_slos(
         iteration_s, kind = fastest[key]
         needed_s, left_s = job.iterations * iteration_s, job.deadline_s - job.submission_s
         # A deadline that was written as a multiple of 1 must not fail by a rounding.
-        if kind and needed_s > left_s * (1.0 + 1e-9):
+        if kind and needed_s > left_s * (1.0 + tolerances.SUMS):
             rule = (
                 f"its SLO cannot be kept: {job.model} needs {needed_s:g} s alone on {kind}, its "
                 f"fastest GPU type, and has {left_s:g} s from submission to deadline"

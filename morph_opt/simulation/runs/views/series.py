@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats
+from formulations.tolerances import FEASIBILITY
 from morph_opt.simulation.runs.views.view import RunView
 
 
@@ -32,7 +33,7 @@ class Steps:
         changes = np.concatenate((amount, -amount, [0.0, 0.0]))
         instants, inverse = np.unique(times, return_inverse=True)
         value = np.cumsum(np.bincount(inverse, weights=changes, minlength=len(instants)))
-        return cls(instants, np.where(np.abs(value) < 1e-9, 0.0, value))
+        return cls(instants, np.where(np.abs(value) < FEASIBILITY, 0.0, value))
 
     def mean(self, edges_s: Floats) -> Floats:
         """Return exact means between neighbouring edges, shape (len(edges_s) - 1,)."""

@@ -1,0 +1,78 @@
+"""Parameters of figures and of searches for bounds, which they make tighter and never wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morph_opt.core.domain.params import Params, limited
+
+
+@dataclass(frozen=True, slots=True)
+class FigureParams(Params):
+    """Definitions of figures (docs/metrics.md, docs/formulations/fairness-metrics.md)."""
+
+    window_s: float = limited(3600.0, 1.0)
+    """Length of the windows in which shares are compared, in seconds."""
+    late_rounds: int = 2
+    """Rounds after which a promised end is late: one until the first boundary, one for rounding."""
+    rounding: float = 1e-6
+    """Relative margin of an SLO's target, for rounded sums."""
+
+
+FIGURES = FigureParams()
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionParams(Params):
+    """The bound **completion** (docs/metrics.md); the steps are Adam's (Kingma and Ba 2015)."""
+
+    most_jobs: int = limited(5_000, 1)
+    """Largest number of jobs for which it is computed: beyond, it would outlast a replay."""
+    windows: int = limited(12_000, 1)
+    """Number of windows of all jobs together that is aimed at."""
+    windows_per_job: int = limited(60, 1)
+    """Number of windows of a job that is aimed at."""
+    cells: int = limited(4_000, 1)
+    """Largest number of cells of time."""
+    prices: int = limited(20, 2)
+    """Number of prices of a whole job that are tried, per job."""
+    close: float = limited(0.25, 1e-9)
+    """Part of a completion time within which completions keep their prices among those tried."""
+    steps: int = limited(60, 1)
+    """Number of supergradient steps."""
+    regrid: tuple[int, ...] = (6, 15, 30, 45)
+    """Steps after which windows are fitted to the completions found so far."""
+    mean: float = limited(0.9, 1e-9, 0.9999)
+    """Decay of the mean of slopes (Adam's beta 1)."""
+    square: float = limited(0.99, 1e-9, 0.9999)
+    """Decay of the mean of squared slopes (Adam's beta 2)."""
+    rate: float = limited(0.4, 1e-9)
+    """Length of the first step relative to the typical price."""
+    epsilon: float = limited(1e-12, 1e-300)
+    """Addend of a step's divisor (Adam's epsilon)."""
+    shortest_s: float = limited(1e-9, 1e-12)
+    """Duration, in seconds, that stands for shorter ones in divisors."""
+    least_cell_s: float = limited(1e-6, 1e-9)
+    """Least length of a cell of time, in seconds."""
+    remembered: int = limited(10_000, 1)
+    """Largest number of answers remembered in a process."""
+
+
+COMPLETION = CompletionParams()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineParams(Params):
+    """The bound **deadline** (docs/metrics.md)."""
+
+    instants: int = limited(48, 1)
+    """Number of instants tried from which on GPUs have a price."""
+    halvings: int = limited(40, 1)
+    """Number of bisections of the latest impossible instant."""
+    turns: int = limited(3, 1)
+    """Rounds over the GPU types in search of prices."""
+    trials: int = limited(12, 1)
+    """Trials per GPU type and round."""
+
+
+DEADLINE = DeadlineParams()
