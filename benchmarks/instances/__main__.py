@@ -116,9 +116,13 @@ def _list_rounds(folder: Path) -> None:
                 raise InputError(rule, file=str(path), field="instance")
             given.append((one, found))
     if given:
-        print(f"\n{'round by seed':<36} {'best':>14} {'bound':>14} {'gap':>8}")
+        head = f"{'best':>14} {'bound':>14} {'gap':>8} {'by prices':>14}  proof"
+        print(f"\n{'round by seed':<36} {head}")
     for one, found in given:
-        print(f"{one.name:<36} {found.best:>14.9g} {found.bound:>14.9g} {found.gap:>8.1e}")
+        print(
+            f"{one.name:<36} {found.best:>14.9g} {found.least:>14.9g} {found.gap:>8.1e} "
+            f"{found.bound:>14.9g}  {found.prover}"
+        )
 
 
 def _list_fleets(folder: Path) -> None:
@@ -231,6 +235,7 @@ def _check_certificate(one: Seeded, path: Path) -> int:
         print(
             f"{one.name}: no decision is worth more than {found.bound:.9g}; "
             f"best known {found.best:.9g}, gap {found.gap:.3g}"
+            + ("" if found.prover == "prices" else f" to {found.least:.9g} ({found.proof})")
         )
     return 1 if wrong else 0
 
@@ -289,7 +294,10 @@ def _make(options: argparse.Namespace) -> int:
     for one in rounds:
         found = proven(one, options.time_limit_s)
         write_certificate(folder, found)
-        print(f"{one.name}: best {found.best:.9g}, bound {found.bound:.9g}", flush=True)
+        print(
+            f"{one.name}: best {found.best:.9g}, bound {found.least:.9g} ({found.prover})",
+            flush=True,
+        )
     for fleet in fleets:
         made = proven_fleet(fleet, options.time_limit_s)
         write_fleet(folder, *made)

@@ -34,7 +34,7 @@ FOLDER = "bounds"
 FOLLOWING = Limits(gap=0.05, time_s=600.0)
 """Of the decisions that lead to a round: prices alone, so that no solver's ties are in them."""
 
-_FIELDS = ("instance", "bound", "best", "prices")
+_FIELDS = ("instance", "bound", "best", "proven", "proof", "prices")
 _PRICES = ("gpu", "side", "uplink")
 
 
@@ -89,30 +89,45 @@ SEEDED = (
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A bound with the prices that prove it, and the best decision known.
+    """Bound with the prices that prove it, the best decision known, and the best bound known.
 
     Parameters
     ----------
     instance
         Name of the round.
     bound
-        No decision is worth more, in the unit of the objective.
+        Upper bound on every decision, which the prices prove, in the unit of the objective.
     best
-        Value of the best decision known; proves nothing, and is no more than the bound.
+        Value of the best decision known, at most the bound; it proves nothing.
     prices
-        Of GPUs, side resources and uplinks.
+        Prices of GPUs, side resources and uplinks.
+    proven, proof
+        A smaller bound by branch and bound, which nobody can check without a solver, and its
+        prover; None and "" if there is none.
     """
 
     instance: str
     bound: float
     best: float
     prices: Prices
+    proven: float | None = None
+    proof: str = ""
+
+    @property
+    def least(self) -> float:
+        """Least bound known: by prices or by branch and bound."""
+        return self.bound if self.proven is None else min(self.bound, self.proven)
+
+    @property
+    def prover(self) -> str:
+        """Prover of the least bound."""
+        return self.proof if self.least < self.bound else "prices"
 
     @property
     def gap(self) -> float:
-        """Share of the bound that the best decision known may miss; inf of a bound of 0."""
-        missing = self.bound - self.best
-        return missing / abs(self.bound) if self.bound else float("inf" if missing else 0.0)
+        """Share of the least bound that the best decision known may miss; inf for a bound of 0."""
+        missing = self.least - self.best
+        return missing / abs(self.least) if self.least else float("inf" if missing else 0.0)
 
 
 def seeded(name: str) -> Seeded | None:
@@ -167,6 +182,9 @@ def read_certificate(path: Path) -> Certificate:
         if min(row) < 0.0:
             raise prices.error(f"side[{at}]", "must be at least 0")
     bound, best = document.number("bound"), document.number("best")
+    proven = document.number("proven") if "proven" in document else None
+    if ("proof" in document) != (proven is not None):
+        raise document.error("proof", "is given together with proven")
     return Certificate(
         document.text("instance"),
         bound,
@@ -174,6 +192,8 @@ def read_certificate(path: Path) -> Certificate:
         Prices(
             np.asarray(gpu), np.asarray(side).reshape(-1, 3), prices.number("uplink", least=0.0)
         ),
+        proven,
+        "" if proven is None else document.text("proof"),
     )
 
 
@@ -186,7 +206,7 @@ def complaints(one: Seeded, given: Certificate) -> Iterator[str]:
     if given.prices.gpu.size != problem.nodes.classes:
         yield f"has prices of {given.prices.gpu.size} node classes, not {problem.nodes.classes}"
         return
-    if given.best > given.bound:
+    if given.best > given.least:
         yield "claims a decision that is worth more than its bound"
     try:
         check_bound(problem, level, given.prices, given.bound)

@@ -65,6 +65,39 @@ def test_a_certificate_is_made_anew_to_the_byte(tmp_path: Path) -> None:
     assert (first / name).read_bytes() == (second / name).read_bytes()
 
 
+def test_the_least_bound_known_is_listed_with_its_prover(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The prices leave a sixth open on the smallest round, which branch and bound closes."""
+    given = read_certificate(file_of(SMALL))
+    assert given.least < given.bound * 0.9
+    assert given.gap <= 1e-9
+    assert "optimal" in given.prover
+    prices = replace(given, proven=None, proof="")
+    assert (prices.least, prices.prover) == (given.bound, "prices")
+    assert prices.gap > 0.1
+    # A bound that is no smaller proves nothing more.
+    assert replace(given, proven=2 * given.bound).prover == "prices"
+    shutil.copy(default_folder() / "library.csv", tmp_path)
+    write_certificate(tmp_path, given)
+    assert read_certificate(tmp_path / FOLDER / f"{SMALL.name}.json").proof == given.proof
+    assert main(["list", "--folder", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"  {given.proof}")
+    assert main(["check", SMALL.name, str(file_of(SMALL))]) == 0
+    assert f"({given.proof})" in capsys.readouterr().out
+    (said,) = complaints(SMALL, replace(given, proven=0.9 * given.best))
+    assert "worth more than its bound" in said
+
+
+def test_a_bound_without_its_prover_is_refused(tmp_path: Path) -> None:
+    document = json.loads(file_of(SMALL).read_text())
+    for name in ("proven", "proof"):
+        path = tmp_path / f"{SMALL.name}.json"
+        path.write_text(json.dumps({k: v for k, v in document.items() if k != name}))
+        with pytest.raises(InputError, match="proof: is given together with proven"):
+            read_certificate(path)
+
+
 def test_what_is_wrong_is_said() -> None:
     given = read_certificate(file_of(SMALL))
     assert list(complaints(SEEDED[1], given)) == [
@@ -96,7 +129,8 @@ def test_the_list_shows_certificates_of_their_own_rounds_alone(
     shutil.copy(default_folder() / "library.csv", tmp_path)
     write_certificate(tmp_path, replace(read_certificate(file_of(SMALL)), bound=0.0, best=-1.0))
     assert main(["list", "--folder", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split() == [SMALL.name, "-1", "0", "inf"]
+    shown = capsys.readouterr().out.splitlines()[-1].split()
+    assert shown == [SMALL.name, "-1", "0", "inf", "0", "prices"]
     shutil.copy(file_of(SEEDED[1]), tmp_path / FOLDER / f"{SMALL.name}.json")
     assert main(["list", "--folder", str(tmp_path)]) == 2
     assert f"instance: must be {SMALL.name!r}" in capsys.readouterr().err
@@ -112,6 +146,8 @@ def test_the_list_shows_certificates_of_their_own_rounds_alone(
         ({"prices": {"gpu": [1], "side": [[0, 0, -1]], "uplink": 0}}, "side[0]"),
         ({"prices": {"gpu": [1], "side": [[0, 0, 0]], "uplink": -1}}, "prices.uplink"),
         ({"further": 1}, "unknown field"),
+        ({"proven": "many"}, "proven: must be a number"),
+        ({"proof": 3}, "proof: must be text"),
     ],
 )
 def test_a_damaged_certificate_is_refused(
