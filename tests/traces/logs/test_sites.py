@@ -374,3 +374,17 @@ def test_columns_of_pbs(tmp_path: Path) -> None:
     jobs, report = table(tmp_path, head, line)
     assert [(job.gpus, job.run_s, job.recorded_s) for job in jobs] == [(4, 3600.0, 3600.0)]
     assert report.worst is None
+
+
+@pytest.mark.parametrize("submit", ["9998-01-01 00:00:00", "-5"])
+def test_the_linter_refuses_the_instants_that_a_replay_refuses(tmp_path: Path, submit: str) -> None:
+    kind = "batsim" if submit == "-5" else "table"
+    text = f"job,submit,gpus,duration\na,{submit},1,600\nb,2024-05-01 00:00:00,1,600\n"
+    if kind == "batsim":
+        jobs = [{"id": n, "subtime": at, "res": 1, "profile": "p"} for n, at in ((1, -5), (2, 0))]
+        profiles = {"p": {"type": "delay", "delay": 600}}
+        text = json.dumps({"jobs": jobs, "profiles": profiles})
+    path = put(tmp_path, kind, text, "log.csv")
+    assert main(["lint", f"{kind}:{path}"]) == 2
+    with pytest.raises(InputError, match="must be"):
+        load_trace(f"{kind}:{path}", **({"procs_per_gpu": 1} if kind == "batsim" else {}))

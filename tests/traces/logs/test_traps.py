@@ -392,6 +392,12 @@ TRAPS: dict[str, Trap] = {
         (*(swf(job=i, run=3600, wait=0) for i in range(100)), swf(job=101, submit=90000, run=3600)),
         101 * 8 * 3600, codes={"censored-start": 1, "bursts": 100},
     ),
+    "a log of processors": Trap(
+        "swf", (swf(run=3600),), 8 * 3600.0, codes={"needs-procs-per-gpu": 1}
+    ),
+    "a log without run times": Trap(
+        "pollux", ("a,0,bert,2,32",), None, codes={"needs-run-times": 1}
+    ),
     "an array that waits in one row": Trap(
         "sacct",
         (sacct("9_[3-8%2]", start="Unknown", end="Unknown", state="PENDING", held=""),

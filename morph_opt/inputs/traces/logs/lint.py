@@ -128,6 +128,11 @@ def lint(
         # The linter has one number; the largest makes no hour look too full.
         cluster_gpus = cluster_gpus or max(step.gpus for step in steps)
     demand.tell(scan.report, cluster_gpus)
+    needed = "procs_per_gpu" in known.needed and log.how.procs_per_gpu is None
+    if needed and scan.report.jobs:
+        scan.report.found("needs-procs-per-gpu")
+    if not known.durations and scan.report.jobs:
+        scan.report.found("needs-run-times")
     published = published_near(scan.report.rows, known.published)
     if published is not None:
         share = scan.report.rows / published

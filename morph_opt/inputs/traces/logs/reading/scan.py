@@ -8,6 +8,7 @@ from pathlib import Path
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain._validate import LONGEST_NAME, require_name
 from morph_opt.core.domain.errors import typed
+from morph_opt.core.domain.job import LATEST_S
 from morph_opt.core.extend import require_kind
 from morph_opt.inputs.data.archive import sha256_of
 from morph_opt.inputs.traces.logs.reading.clock import Clock, window_of
@@ -169,7 +170,7 @@ class Scan:
                     raise record.content
                 row = reader.row(record)
                 if isinstance(row, LogRow):
-                    _require_instants(row)
+                    _require_instants(row, relative=self.known.relative)
             except MissingColumns:
                 raise
             except InputError as error:
@@ -341,13 +342,17 @@ def _droppable(error: InputError) -> InputError:
     return InputError(rule, file=error.file, line=error.line, field=error.field)
 
 
-def _require_instants(row: LogRow) -> None:
-    """Refuse times that no calendar has: sums of their GPU-seconds would be no numbers."""
+def _require_instants(row: LogRow, *, relative: bool) -> None:
+    """Refuse times that no calendar or no replay has; sums of GPU-seconds stay numbers."""
     for field in ("submit_s", "start_s", "end_s", "run_s"):
         value = getattr(row, field)
-        if value is not None and not abs(value) <= MOST_SECONDS:
-            rule = f"must be within {MOST_SECONDS:g} s of the log's zero, got {value:g}"
+        most = LATEST_S / 2 if field == "submit_s" else MOST_SECONDS
+        if value is not None and not abs(value) <= most:
+            rule = f"must be within {most:g} s of the log's zero, got {value:g}"
             raise InputError(rule, line=row.line, field=field)
+    if relative and row.submit_s < 0.0:
+        rule = f"must be at least 0 on a clock that begins there, got {row.submit_s:g}"
+        raise InputError(rule, line=row.line, field="submit_s")
 
 
 def _require_names(row: LogRow) -> None:
