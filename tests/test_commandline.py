@@ -24,7 +24,7 @@ def test_one_line_and_status_2_for_sub_commands_too(capsys: pytest.CaptureFixtur
         assert error.startswith("error: ")
 
 
-def test_no_room_makes_a_parser_of_another_kind(project_root: Path) -> None:
+def test_all_packages_use_the_strict_parser(project_root: Path) -> None:
     """A sub-class of its own must say `error` in its own words; a bare parser prints two lines."""
     bare = [
         str(path.relative_to(project_root))

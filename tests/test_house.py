@@ -424,7 +424,7 @@ def test_ci_runs_the_whole_check() -> None:
     assert not [line for line in lines if "||" in line or "set +" in line]
 
 
-def test_smoke_has_a_test_of_every_room() -> None:
+def test_smoke_list_covers_every_tests_folder() -> None:
     """`make smoke` is a list: every room of tests has a line in it, and every line is a test."""
     lines = (ROOT / "tests" / "smoke.txt").read_text("utf-8").split()
     rooms = {path.parent.name for path in ROOT.glob("tests/*/test_*.py")}

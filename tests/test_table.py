@@ -56,7 +56,9 @@ def test_the_last_letter_holds_for_the_rest() -> None:
         ({"rows": (), "formats": {"z": ".1f"}}, "no such columns: z"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: dict[str, object], rule: str) -> None:
+def test_tables_with_mismatched_cells_or_formats_are_refused(
+    arguments: dict[str, object], rule: str
+) -> None:
     with pytest.raises(ValueError, match=rule):
         Table(("x", "y"), **arguments)  # type: ignore[arg-type]
 

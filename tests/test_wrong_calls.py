@@ -291,7 +291,7 @@ def test_a_slip_in_the_name_of_a_job_is_told(place: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["policies", "solvers"])
-def test_one_name_alone_is_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_allowed_name_is_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = {"policies": "lookahead", "solvers": "highs"}[command]
     assert main([command, name]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [name]

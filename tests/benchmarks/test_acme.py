@@ -113,7 +113,7 @@ def test_medians_of_the_nodes(curve: str, median: float) -> None:
     assert quantile(curve, 50) == pytest.approx(median, abs=0.05)
 
 
-def test_what_contradicts_itself_stands_in_the_captions() -> None:
+def test_captions_name_contradictions_in_the_log() -> None:
     words = {
         "A1": "end minus submission", "A2": "fall 19 times", "A3": "four selections",
         "A4": "never multiplies by instances", "A6": "vanish without a word",

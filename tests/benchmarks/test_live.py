@@ -49,7 +49,7 @@ def test_the_page_says_what_loses(tmp_path: Path) -> None:
     assert (tmp_path / "powers.svg").read_text().startswith("<?xml")
 
 
-def test_beside_a_real_slurm_orders_stand_for_all_beliefs(tmp_path: Path) -> None:
+def test_orders_in_the_report_cover_all_beliefs(tmp_path: Path) -> None:
     for part in PARTS:
         for load, belief, who in part:
             for seed in range(3):

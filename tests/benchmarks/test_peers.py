@@ -76,7 +76,7 @@ def test_parts_of_pop_share_no_job_and_no_node() -> None:
     assert one._split(problem)[2] == 1
 
 
-def test_what_is_missed_is_measured_against_the_best_bound_of_the_round() -> None:
+def test_loss_is_measured_against_the_best_bound_of_the_round() -> None:
     row = Row(
         64, 3, 1, "ordinary", "throughput", 0, "ladder", 40, 0, 9, 1.0, 2.0, 0.0, "", "",
         90.0, 110.0, 0.2, 0.0, 1.0,

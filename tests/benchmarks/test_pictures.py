@@ -128,13 +128,13 @@ def beside_slurm(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", drawn.makers)
-def test_what_is_read_on_a_picture_can_be_read(name: str, tmp_path: Path) -> None:
+def test_text_in_pictures_is_large_enough_to_read(name: str, tmp_path: Path) -> None:
     said, _ = drawn.looked_at(name, tmp_path)
     assert said
     assert {by: problems for by, problems in said.items() if problems} == {}
 
 
-def test_every_function_that_draws_is_looked_at(tmp_path: Path) -> None:
+def test_every_drawing_function_is_tested(tmp_path: Path) -> None:
     assert len(functions_that_draw(PACKAGE)) > 10
     # What only opens the frame for others, a context of its own, has left when they draw.
     assert {one for one in drawn.unseen(PACKAGE, tmp_path) if not one.endswith(":_drawn")} == set()

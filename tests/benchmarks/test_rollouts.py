@@ -26,7 +26,7 @@ def test_an_arrival_of_less_work_stops_what_runs() -> None:
     assert found == pytest.approx((110.0 - 50.0) + (120.0 + 20.0 + 88 * 5.0))
 
 
-def test_what_fits_nowhere_counts_as_long_as_others_do() -> None:
+def test_job_that_fits_nowhere_waits_while_others_hold_gpus() -> None:
     """It waits for the 60 s that the other job holds GPUs, and the sum ends there."""
     runs = Simulated(WIDE, 3.0, 0.0, gpus=4, iteration_s=10.0)
     never = Simulated(Kind(((8, 1.0),), 5.0, 0.0), 5.0, 0.0)

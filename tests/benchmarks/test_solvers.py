@@ -68,7 +68,7 @@ def test_an_answer_within_the_gap_is_no_lie() -> None:
     assert not replace(GOOD, status="feasible", objective=5.0, bound=12.0).false_claim
 
 
-def test_what_is_not_solved_is_charged_the_limit() -> None:
+def test_unsolved_instances_are_charged_the_time_limit() -> None:
     assert GOOD.charged_s == 1.0
     assert replace(GOOD, status="feasible", cpu_s=0.5).charged_s == 8.0
     assert replace(GOOD, status="error", objective=math.nan, bound=math.inf).charged_s == 8.0

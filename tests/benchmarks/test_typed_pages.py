@@ -72,14 +72,14 @@ def test_words_are_those_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.person)
-def test_every_walk_ends_in_a_command(walk: Walk) -> None:
+def test_every_typed_page_ends_in_a_command(walk: Walk) -> None:
     text = (ROOT / walk.page).read_text("utf-8")
     part = upto(text, walk.until)
     assert walk.until in part
     assert list(blocks(part, clone=walk.clone))[-1][0] == "sh"
 
 
-def test_every_command_of_a_page_is_typed_or_not_for_a_reason() -> None:
+def test_commands_of_pages_are_typed_or_exempt_with_a_reason() -> None:
     reasons = {why for _, _, why in untyped().rows}
     assert reasons - {why for _, why in UNTYPED} == {"needs a cluster of Kubernetes"}
     for page in PAGES:

@@ -37,7 +37,7 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
-def test_every_command_and_option_has_words(command: str) -> None:
+def test_every_command_and_option_has_a_help_text(command: str) -> None:
     assert [fact.name for fact in described(parser_of(command)) if not fact.help.strip()] == []
     for parser in parsers(parser_of(command)):
         assert len(parser.description or "") >= 10, parser.prog
@@ -116,7 +116,9 @@ def test_an_unknown_command_is_no_defect() -> None:
         ("data fetch gavl", "unknown data set 'gavl' (did you mean 'gavel'?)"),
     ],
 )
-def test_what_was_meant(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_near_names_are_suggested(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(line.split()) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -124,7 +126,7 @@ def test_what_was_meant(line: str, words: str, capsys: pytest.CaptureFixture[str
     assert captured.err.count("\n") == 1
 
 
-def test_what_was_meant_in_python_and_files() -> None:
+def test_near_names_are_suggested_in_python_and_files() -> None:
     with pytest.raises(InputError, match=r"is no field of a scenario \(did you mean 'interval_s'"):
         Scenario().replaced(intervall_s=3.0)
     with pytest.raises(InputError, match=r"unknown field \(did you mean 'objective'\?\); known"):

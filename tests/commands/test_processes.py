@@ -373,7 +373,7 @@ def test_progress_without_a_terminal(
     assert len(lines) > 5
 
 
-def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(
+def test_resume_is_not_suggested_for_a_run_without_a_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Removed while the replay went on: what it had decided is nowhere."""
@@ -408,7 +408,7 @@ sys.exit(as_process(main))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc to keep memory")
-def test_what_a_round_frees_is_kept_for_the_next_one() -> None:
+def test_memory_freed_by_a_round_is_kept_for_the_next() -> None:
     """64 MiB are 16,384 pages, which the system clears once and not each time."""
     done = subprocess.run(
         [sys.executable, "-c", KEPT], cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE_S

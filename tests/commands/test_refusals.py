@@ -207,7 +207,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("option", list(OPTIONS))
-def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
+def test_policies_refuse_options_they_do_not_take(option: str) -> None:
     """Over the whole registry: `scenario_from` refuses exactly what no spec of the line names."""
     given = [OPTIONS[option].flag]
     if OPTIONS[option].kind is not bool:

@@ -103,7 +103,7 @@ def test_checksum_mismatch(
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9", "gopher://127.0.0.1"])
-def test_no_answer_is_one_line_with_what_to_do(
+def test_unreachable_server_gives_one_line_with_a_remedy(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fetch", "tiny", "--base-url", address]) == 2
@@ -263,7 +263,7 @@ def test_an_archive_that_is_another_is_refused(
 
 
 @pytest.mark.parametrize("name", ["spot", "sia", "easyscale", "philly-table"])
-def test_what_has_no_licence_is_never_offered(name: str) -> None:
+def test_data_without_a_licence_are_not_offered(name: str) -> None:
     with pytest.raises(InputError, match="is not offered"):
         fetch(name)
 

@@ -28,7 +28,7 @@ def claimed(before: RoundState, objective: object = None, **told: object) -> boo
     return at_best(poser.pose(before)) is not None
 
 
-def test_a_job_on_all_of_its_node_has_its_best() -> None:
+def test_job_on_its_whole_node_is_at_its_best() -> None:
     assert claimed(state(cluster(4), ALONE))
     assert claimed(state(cluster(4), ALONE), Throughput())
 
@@ -43,18 +43,18 @@ def test_a_job_on_all_of_its_node_has_its_best() -> None:
         (replace(ALONE, restart_left_s=50.0, restart_s=10.0),),  # starting anew is ready sooner
     ],
 )
-def test_nothing_is_claimed_where_something_may_be_better(jobs: tuple[JobState, ...]) -> None:
+def test_at_best_is_not_claimed_if_a_better_option_may_exist(jobs: tuple[JobState, ...]) -> None:
     assert not claimed(state(cluster(4), *jobs))
 
 
-def test_nothing_is_claimed_of_goals_that_price_gpus_or_under_rules() -> None:
+def test_at_best_is_not_claimed_with_gpu_prices_or_rules() -> None:
     before = state(cluster(4), ALONE)
     assert not claimed(before, Lookahead())
     assert not claimed(before, rules=OperatorRules(tighter_packing=True))
 
 
 @pytest.mark.parametrize("objective", [Jct(), Throughput()], ids=["jct", "throughput"])
-def test_what_is_claimed_is_the_exact_optimum(objective: Jct | Throughput) -> None:
+def test_at_best_claims_equal_the_exact_optimum(objective: Jct | Throughput) -> None:
     """On random states with those that wait left out; many claims are met, and all hold."""
     met = 0
     for seed in range(150):

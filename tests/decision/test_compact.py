@@ -117,7 +117,7 @@ def test_larger_rounds_are_posed_whole_only_where_shapes_make_the_gap() -> None:
         assert (solved.posed is not None) == whole
 
 
-def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
+def test_options_left_out_are_dominated_by_kept_ones() -> None:
     """Every row has a row that stays, of its class, GPUs and scope, as fast, on no more."""
     state = cold_round(32, 2)
     _, whole = posers(state, "jct", OperatorRules())
@@ -137,7 +137,7 @@ def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
                 assert len(set(kinds)) == small.gpus.size
 
 
-def test_what_is_best_of_a_compact_round_is_no_bound_of_all() -> None:
+def test_optimum_of_a_compact_round_does_not_bound_the_whole_round() -> None:
     """Two nodes of 8: 5 + 3 GPUs beside jobs of 3 and 5 fill both, and 4 + 4 is what was kept.
 
     The best of what was kept runs two of the three, and a bound that says so is false. Posed whole,

@@ -49,9 +49,7 @@ def without(problem: RoundProblem, selection: Selection, job: int) -> Selection:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("block", range(4))
-def test_what_is_added_keeps_every_rule_and_no_job_is_left_beside_room(
-    block: int, packed: bool
-) -> None:
+def test_filling_keeps_rules_and_leaves_no_job_that_fits(block: int, packed: bool) -> None:
     """Of each decision one job is taken out; whoever waits then finds no node, by enumeration."""
     added = 0
     for seed in range(40):
@@ -105,7 +103,7 @@ def test_a_running_job_goes_on_before_another_starts_on_its_gpus() -> None:
     assert after.choice.tolist() == [NONE, problem.options.stay[1]]
 
 
-def test_no_goal_that_ranks_higher_loses_by_what_is_added() -> None:
+def test_filling_does_not_lower_a_higher_ranked_level() -> None:
     problem = tiny([2], [Candidate(0, (1,)), Candidate(1, (1,))])
     first = Level("first", "", np.asarray([-1.0, 0.0]))
     last = Level("last", "", np.asarray([5.0, 1.0]))

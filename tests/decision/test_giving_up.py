@@ -53,7 +53,7 @@ def cutting(cuts: CutParams) -> RoundSolver:
     return RoundSolver(HighsSolver(), EXACT, params=LadderParams(cuts=cuts))
 
 
-def test_without_proofs_it_ends_soon_and_says_nothing_false() -> None:
+def test_search_without_proofs_ends_early_with_valid_statements() -> None:
     cases = hard_cases(6)
     best = [RoundSolver(HighsSolver(), EXACT).ranked(*_one(case)).selection for case in cases]
     params = LadderParams(cuts=CutParams(few_cuts=0))
@@ -71,7 +71,7 @@ def _one(case: tuple[RoundProblem, Level]) -> tuple[RoundProblem, tuple[Level, .
     return case[0], (case[1],)
 
 
-def test_after_enough_cuts_the_nodes_are_named() -> None:
+def test_nodes_enter_the_model_after_the_allowed_cuts() -> None:
     for problem, level in hard_cases(6):
         exact = RoundSolver(HighsSolver(), EXACT, "node_assignment").ranked(problem, (level,))
         solved = cutting(CutParams(cuts=0)).ranked(problem, (level,))
@@ -118,7 +118,7 @@ def test_many_jobs_become_the_few_that_cannot_be_together() -> None:
     assert solver._asked < 62 * 18  # of a question about all of them, four at most
 
 
-def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound() -> None:
+def test_solve_ends_with_a_bound_if_nodes_make_it_too_large() -> None:
     problem, level = hard_cases(6)[0]
     exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
     assert exact.selection is not None

@@ -115,7 +115,7 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_no_more_additions_are_estimated_than_the_tables_take(kind: str) -> None:
+def test_estimated_additions_do_not_exceed_those_of_the_tables(kind: str) -> None:
     """Or a round whose tables are small enough would be left without them."""
     counted, params = 0, replace(COLUMNS, stretch=3)
     for seed in range(40):
@@ -137,7 +137,7 @@ def test_jobs_on_closed_nodes_are_not_estimated_to_take_gpus() -> None:
     assert least_additions(problem, 1000) == 3 * 4
 
 
-def test_of_equal_gangs_the_first_job_chooses_nodes_first() -> None:
+def test_first_of_equal_gangs_chooses_nodes_first() -> None:
     """Packing finds no nodes: 5 + 4, 4 + 2 and 4 + 2 on three nodes of 8 are looked for."""
     problem = tiny(
         [8] * 3, [Candidate(job, gang) for job, gang in enumerate([(4, 2)] * 2 + [(5, 4)])]
@@ -182,7 +182,7 @@ def test_a_job_that_must_start_on_closed_nodes_leaves_no_decision() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpus", "mixed everything"])
-def test_no_table_passes_that_does_not_prove_its_claim(kind: str) -> None:
+def test_check_refuses_tables_that_do_not_prove_their_claim(kind: str) -> None:
     """Every number that is lowered where it matters is noticed, by what it lacks."""
     noticed = 0
     for seed in range(8):
@@ -209,7 +209,7 @@ def test_no_table_passes_that_does_not_prove_its_claim(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_what_tables_rule_out_is_in_no_better_decision(kind: str) -> None:
+def test_options_ruled_out_by_tables_are_in_no_better_decision(kind: str) -> None:
     left = 0
     for seed in range(15):
         draw = np.random.default_rng((seed, 38))

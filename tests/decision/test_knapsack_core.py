@@ -69,7 +69,7 @@ def test_part_of_a_core_states_the_bound_of_prices(kind: str) -> None:
     assert rationed > 5
 
 
-def test_no_core_passes_that_leaves_out_too_much() -> None:
+def test_check_refuses_cores_that_leave_out_needed_items() -> None:
     noticed = 0
     for seed in range(60):
         problem, level = drawn("mixed", seed, 52)

@@ -119,7 +119,7 @@ def test_one_more_node_is_one_for_every_rule_and_every_candidate() -> None:
     ]
 
 
-def test_nothing_else_assembles_a_round(project_root: Path) -> None:
+def test_rounds_are_assembled_in_pose_alone(project_root: Path) -> None:
     """Rules on tables, and goals of tables: in `pose` and nowhere else."""
     found = {
         (path.relative_to(project_root).as_posix(), word)

@@ -42,7 +42,7 @@ class TooFew(mo.Stateless):
         (TooFew(), "level 'few': worth must have shape"),
     ],
 )
-def test_what_a_level_refuses_names_the_objective(objective: mo.Stateless, rule: str) -> None:
+def test_refused_level_names_the_objective(objective: mo.Stateless, rule: str) -> None:
     problem = random_round(np.random.default_rng(0))
     with pytest.raises(mo.InputError, match=re.escape(rule)) as refused:
         goals_of(objective, problem, None)

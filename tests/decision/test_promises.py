@@ -97,7 +97,7 @@ def test_the_fastest_placement_counts_where_several_have_a_place() -> None:
     assert blocked.decision.report.guarantee_shortfall == pytest.approx(2 / 3)
 
 
-def test_one_promise_without_a_place_does_not_soften_the_others() -> None:
+def test_unplaceable_promise_does_not_weaken_other_promises() -> None:
     """By weight the short job without a promise would run in the place of the long one with one."""
     rows = [
         {"shape": "4+4", **FAST, **LEAF}, {"shape": "4+4", **SLOW, **POD},

@@ -86,7 +86,7 @@ ROUND = tiny(
 )
 
 
-def test_what_is_in_reach_by_hand() -> None:
+def test_options_in_reach_match_hand_computation() -> None:
     # Worth at most 12: 34 is more even where jobs 1 and 2 lose 1 and 20. Worth at least 9: where
     # job 2 loses 20, the others add no more than 12 + 12; where job 1 loses 1, job 0 makes up.
     everyone = np.ones(5, dtype=bool)

@@ -28,7 +28,7 @@ def test_large_rounds_end_after_as_many_in_vain_as_small_ones() -> None:
     assert counts == [PARAMS.in_vain + 1] * 2
 
 
-def test_where_slots_are_priced_they_grow_to_half_of_all_nodes() -> None:
+def test_sub_rounds_grow_to_half_of_all_nodes_with_slot_prices() -> None:
     for nodes, most in ((64, 480), (1_024, 480), (2_048, 960), (8_192, 3_840), (131_072, 3_840)):
         shaped, plain = Turns(nodes, True, True), Turns(nodes, False, True)
         in_vain(shaped, (1,))
@@ -37,7 +37,7 @@ def test_where_slots_are_priced_they_grow_to_half_of_all_nodes() -> None:
         assert plain.most[1] == 480
 
 
-def test_what_gains_much_goes_on() -> None:
+def test_sub_rounds_continue_while_gains_are_large() -> None:
     turns = Turns(131_072, shapes=False, grows=False)
     for _ in range(3 * PARAMS.in_vain):
         turns.after(480, 0.1, 1.0, solved=True)

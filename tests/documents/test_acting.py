@@ -57,9 +57,7 @@ def test_a_file_is_private_until_it_has_its_name(
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o640
 
 
-def test_nothing_is_left_of_a_write_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -139,7 +137,7 @@ def test_a_run_folder_runs_no_code(
         assert "cannot import 'evil:p'" in said
 
 
-def test_as_a_process_in_the_folder_itself(tmp_path: Path, project_root: Path) -> None:
+def test_command_runs_in_its_own_folder(tmp_path: Path, project_root: Path) -> None:
     mark = foreign(tmp_path, {"policy": "evil:p"})
     for more, words in (([], "--allow-code runs it"), (["--allow-code"], "cannot import")):
         done = subprocess.run(

@@ -175,7 +175,7 @@ SPECIAL: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("reader", READERS, ids=str)
-def test_what_is_no_file_is_not_opened(reader: Reader, kind: str, tmp_path: Path) -> None:
+def test_devices_and_folders_are_not_opened(reader: Reader, kind: str, tmp_path: Path) -> None:
     path = place(reader, tmp_path)
     SPECIAL[kind](path)
     refused(reader, path, kind)

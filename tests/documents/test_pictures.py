@@ -79,19 +79,19 @@ def reports(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", drawn.makers)
-def test_what_is_read_on_a_picture_can_be_read(name: str, tmp_path: Path) -> None:
+def test_text_in_pictures_is_large_enough_to_read(name: str, tmp_path: Path) -> None:
     said, _ = drawn.looked_at(name, tmp_path)
     assert said
     assert {by: problems for by, problems in said.items() if problems} == {}
 
 
-def test_every_function_that_draws_is_looked_at(tmp_path: Path) -> None:
+def test_every_drawing_function_is_tested(tmp_path: Path) -> None:
     """Whoever opens the frame of figures stands in the table above."""
     assert len(functions_that_draw(PACKAGE)) > 4
     assert drawn.unseen(PACKAGE, tmp_path) == set()
 
 
-def test_nothing_else_draws(project_root: Path) -> None:
+def test_pyplot_and_colours_are_used_in_the_drawing_modules_alone(project_root: Path) -> None:
     """No picture without the style sheet: pyplot has its own frame, and colours are stated once."""
     for folder in ("morph_opt", "benchmarks"):
         for path in (project_root / folder).rglob("*.py"):
@@ -117,7 +117,7 @@ def test_labels_that_collide_are_found() -> None:
 
 
 @pytest.mark.parametrize("what", ["beyond", "tilted", "quantity", "ground", "palette"])
-def test_other_faults_are_found(what: str) -> None:
+def test_each_kind_of_fault_in_pictures_is_found(what: str) -> None:
     with drawing((4.0, 3.0)) as (figure, _):
         axes = figure.subplots()
         axes.plot([1.0, 2.0], [1.0, 2.0], color="#123456" if what == "palette" else None)

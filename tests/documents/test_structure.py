@@ -118,7 +118,7 @@ def test_a_line_and_file_come_with_it() -> None:
         top.value("whole", Whole)
 
 
-def test_what_is_given_beside_a_table_is_not_looked_for_in_it() -> None:
+def test_fields_passed_separately_are_not_read_from_the_table() -> None:
     row = Fields({"plan": "dp"}, "row", "f.json", ("plan", "colour"))
     assert row.make(Part, size=1).size == 1
     with pytest.raises(InputError, match=r"^f.json, row: must be at least 1, got 0"):

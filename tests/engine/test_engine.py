@@ -128,7 +128,7 @@ def _by_seconds(
     return finished
 
 
-def test_nothing_drifts_over_many_rounds() -> None:
+def test_progress_does_not_drift_over_many_rounds() -> None:
     trace = Trace.of("one", [job("a", 0.0, 100_003)])
     speeds = ToySpeeds({"m": 0.1}, counts=(1,))
     config = ReplayConfig(interval_s=0.7, restart_s=0.3)
@@ -260,7 +260,7 @@ def test_bad_settings_are_refused(field: str, value: object) -> None:
     assert field.split("_by", maxsplit=1)[0] in str(caught.value)
 
 
-def test_over_capacity_is_seen_in_a_log_that_a_worse_engine_would_write() -> None:
+def test_metrics_find_over_capacity_in_a_faulty_log() -> None:
     two = cluster(1, 2)
     twice = [hold("a", {0: [0, 1]}), hold("b", {0: [1]})]
     started = [

@@ -118,7 +118,7 @@ def test_a_replay_from_any_of_its_states_cuts_whom_the_whole_one_cuts(keep: int)
         assert late == {name: at for name, at in gone.items() if at > state.time_s}
 
 
-def test_who_is_complete_stays_so_and_the_end_may_be_a_cancellation() -> None:
+def test_search_jobs_may_end_by_cancellation_and_stay_complete() -> None:
     """a is complete at 110 and best; b reports at 180 and is cancelled there, as it runs."""
     jobs = [trial("a", 50, 50), trial("b", 60, 500)]
     trace = Trace.of("search", jobs, searches=[Search("s", ("a", "b"))])

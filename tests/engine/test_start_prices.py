@@ -73,7 +73,7 @@ def test_counts_on_the_same_nodes_must_be_the_same() -> None:
     assert starts({0: [BOTH], 1: [SPREAD], 2: [], 3: [SPREAD]}) == [30.0, 9.0, 2.0]
 
 
-def test_what_is_not_given_costs_what_the_next_dearer_one_does() -> None:
+def test_missing_start_price_defaults_to_the_next_higher_one() -> None:
     moves = {0: [ON_0], 1: [ON_1], 2: [], 3: [ON_1]}
     assert starts(moves, resume_s=None) == [30.0, 9.0, 9.0]
     assert starts(moves, migrate_s=None) == [30.0, 40.0, 2.0]
@@ -178,7 +178,7 @@ def test_a_state_without_prices_is_given_those_of_the_engine() -> None:
 
 
 @pytest.mark.parametrize("runs", [True, False], ids=["running", "queued"])
-def test_who_holds_or_held_gpus_pays_what_the_policy_was_told(runs: bool) -> None:
+def test_restart_costs_what_the_policy_was_told(runs: bool) -> None:
     """A snapshot by hand that leaves out how often the job has started: back for 2 s."""
     held = replace(ON_0, job="a")
     known = JobState(

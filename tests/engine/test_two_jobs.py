@@ -45,7 +45,7 @@ def result(policy: Scripted) -> ReplayResult:
     return replay(TRACE, cluster(1, 2), policy, SPEEDS, config)
 
 
-def test_every_event_at_its_second(result: ReplayResult) -> None:
+def test_events_of_two_jobs_have_the_expected_times(result: ReplayResult) -> None:
     both, left, right = (hold("a", {0: [0, 1]}), hold("a", {0: [0]}), hold("b", {0: [1]}))
 
     def started(at: float, what: object, kind: StartKind, pace: float, done: float) -> Started:
@@ -71,7 +71,7 @@ def test_every_event_at_its_second(result: ReplayResult) -> None:
     assert kept == expected
 
 
-def test_what_the_policy_sees(policy: Scripted, result: ReplayResult) -> None:
+def test_policy_sees_progress_service_and_starts(policy: Scripted, result: ReplayResult) -> None:
     del result
     seen = {
         (state.time_s, s.job.name): (

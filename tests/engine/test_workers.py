@@ -121,7 +121,7 @@ def test_bounds_hold_for_any_numbers_of_gpus() -> None:
         (Job("a", "m", 0.0, 1, 1, ExecutionPlan.ests(1, "d1", "T4")), "know no times .* on T4"),
     ],
 )
-def test_what_no_number_of_gpus_serves_is_told_in_a_line(one: Job, rule: str) -> None:
+def test_job_that_no_number_of_gpus_serves_is_refused_in_one_line(one: Job, rule: str) -> None:
     ((found, why),) = impossible_jobs([one], SPEEDS, NODES)
     assert found is one
     with pytest.raises(AssertionError, match=rule):
@@ -139,7 +139,7 @@ def test_speed_of_a_gang_is_one_turn_on_each_type() -> None:
     assert gangs.row(job("a", "d1")).tolist() == pytest.approx([10.0, 0.0])
 
 
-def test_what_workers_were_promised_is_there() -> None:
+def test_workers_get_the_promised_speed() -> None:
     """0.1 s per worker on V100, of which there are 2; 0.3 s on P100."""
     gangs = GangSpeeds(SPEEDS)
     gangs.use(NODES)

@@ -65,6 +65,6 @@ def test_round_trip(event: Event) -> None:
         event_to_line(EVENTS[0]).replace('"version":1', '"version":2'),
     ],
 )
-def test_what_is_no_event_is_refused(line: str) -> None:
+def test_lines_that_are_not_events_are_refused(line: str) -> None:
     with pytest.raises(InputError):
         event_from_line(line)

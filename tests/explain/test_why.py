@@ -57,7 +57,7 @@ def test_stretches_are_those_of_the_job(folder: Path) -> None:
     assert half[-1].until_s == row.finish_s - 1.0
 
 
-def test_it_is_said_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explanation_is_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = mo.read_run(folder)
     longest = max(run.jobs, key=lambda row: row.queued_s)
     assert main([str(folder), longest.job, "--rounds", "2", "--allow-code"]) == 0
@@ -81,7 +81,7 @@ def test_a_run_in_memory_is_explained_as_its_folder(folder: Path) -> None:
         by_name.why("nobody", longest.submission_s)
 
 
-def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_path: Path) -> None:
+def test_job_that_waits_for_a_boundary_is_explained_at_its_first_round(tmp_path: Path) -> None:
     """Both are submitted at 0 and given GPUs at 60 s, the first boundary: no round leaves them."""
     run = mo.Scenario("search-twin/2", "1x2:V100", engine=ReplayConfig(until_s=240.0)).run(
         out=tmp_path / "r"
@@ -109,7 +109,7 @@ def test_workers_that_take_turns_are_explained_by_their_gpus(tmp_path: Path) -> 
         (["j0", "--from-h", "2", "--until-h", "1"], "--until-h: must be after --from-h"),
     ],
 )
-def test_what_cannot_be_explained(
+def test_runs_that_cannot_be_explained_are_refused(
     words: list[str], complaint: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(folder), *words, "--allow-code"]) == 2
@@ -118,7 +118,7 @@ def test_what_cannot_be_explained(
     assert complaint in said.err
 
 
-def test_only_what_proves_something_is_explained(folder: Path, tmp_path: Path) -> None:
+def test_only_runs_of_milp_are_explained(folder: Path, tmp_path: Path) -> None:
     mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
     with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
         why(tmp_path / "r", "j0", rounds=5)

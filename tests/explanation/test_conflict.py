@@ -81,7 +81,7 @@ def test_a_search_that_is_cut_short_says_so() -> None:
     assert found == Conflict((2, 3, 4), smallest=False)
 
 
-def test_nothing_contradicts_itself() -> None:
+def test_no_rules_give_a_conflict_without_members() -> None:
     """A conflict of no rules at all: the question is impossible whatever is dropped."""
     assert smallest_conflict(range(3), lambda _: True) == Conflict((), smallest=True)
     assert smallest_conflict(range(3), lambda _: False) is None
@@ -151,7 +151,7 @@ CASES: list[tuple[str, tuple[Rule, ...]]] = [
 
 @pytest.mark.parametrize(("word", "against"), CASES, ids=[word for word, _ in CASES])
 @pytest.mark.parametrize("stays", [MUST_STAY, MinimumRun(600.0)])
-def test_each_kind_against_a_job_that_must_stay(
+def test_conflict_of_each_rule_kind_with_a_job_that_must_stay(
     word: str, against: tuple[Rule, ...], stays: Rule
 ) -> None:
     """Job a holds two GPUs of n0; rules about others are no part of the conflict."""

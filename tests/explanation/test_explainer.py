@@ -182,7 +182,7 @@ def test_displacement_is_that_of_brute_force(seed: int) -> None:
         assert lost >= job.displaces.cost - 1e-6
 
 
-def test_what_is_explained_is_what_was_decided() -> None:
+def test_explained_choices_equal_the_decision() -> None:
     """Choices as granted, a start in place as the stay it comes to, are worth what is reported."""
     for seed in range(40):
         table, here = plain_world(seed)
@@ -233,7 +233,7 @@ def test_text_and_json_agree() -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_every_reason_has_words() -> None:
+def test_every_reason_has_a_text() -> None:
     from morph_opt.scheduling.explanation.report import JobExplanation
 
     text = JobExplanation.__doc__ or ""

@@ -123,7 +123,7 @@ def test_every_option_has_a_value_that_is_finite_and_not_negative(seed: int, nam
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(OBJECTIVES)))
-def test_what_is_faster_on_no_more_gpus_is_never_worth_less(seed: int, name: str) -> None:
+def test_faster_option_on_no_more_gpus_is_worth_at_least_as_much(seed: int, name: str) -> None:
     """What the removal of dominated candidates rests on."""
     problem = random_round(np.random.default_rng(seed))
     table = problem.candidates
@@ -175,7 +175,7 @@ def test_lookahead_by_hand() -> None:
     np.testing.assert_allclose(level.value, [120.0, 120.0])
 
 
-def test_of_many_instants_to_begin_at_the_first_and_the_last_are_looked_at() -> None:
+def test_first_and_last_start_times_are_considered() -> None:
     """Who waits may begin after 120, 600, 1,800 or 4,200 s, where jobs end in the fluid schedule.
 
     Job 2 does best in the middle, for 6,600; after 120 s it ends at 2,520 and pays Lam(2,520) less
@@ -209,7 +209,7 @@ def test_saved_time_by_hand() -> None:
     np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
 
 
-def test_what_saves_nothing_is_worth_a_part_of_the_round_at_its_best_speed() -> None:
+def test_option_that_saves_no_time_still_has_a_value() -> None:
     """Four GPUs in two rounds are better than one now, which still is worth something."""
     problem = tiny(
         [4, 4],

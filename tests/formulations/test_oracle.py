@@ -120,7 +120,7 @@ def test_gangs_over_several_classes_agree_with_brute_force(block: int, size: Rou
 
 @pytest.mark.parametrize("size", PER_NODE.values(), ids=list(PER_NODE))
 @pytest.mark.parametrize("block", range(blocks(1)))
-def test_what_is_held_per_node_agrees_with_brute_force(block: int, size: RoundSize) -> None:
+def test_per_node_resources_agree_with_brute_force(block: int, size: RoundSize) -> None:
     agree_with_brute_force(5000 + block, size, 40)
 
 
@@ -257,7 +257,7 @@ def test_rounds_are_reproducible() -> None:
         assert a.tobytes() == b.tobytes()
 
 
-def test_without_binding_side_resources_whatever_fits_the_gpus_fits_the_node() -> None:
+def test_nodes_fit_by_gpus_if_side_resources_do_not_bind() -> None:
     for name, problem, _ in rounds(3, SMALL, 100):
         most = problem.nodes.capacity[problem.candidates.node_class]
         per_gpu = most[:, 1:] / most[:, :1]

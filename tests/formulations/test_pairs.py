@@ -163,7 +163,7 @@ def test_a_job_comes_only_to_a_node_with_what_it_asks_for_beside_the_other() -> 
     assert in_place_fits(problem, problem.options.stay)
 
 
-def test_of_gpus_that_go_on_in_two_ways_the_first_are_named() -> None:
+def test_first_gpus_are_named_if_a_pair_may_continue_in_two_ways() -> None:
     plain = tiny([2, 2], [], holds=[Hold(job, job // 2, 1) for job in range(4)])
     twos = np.asarray([0, 0, 2, 2])
     shared = SharedTable(twos // 2, np.arange(4), np.full(4, -1), np.ones(4), twos)
@@ -200,7 +200,7 @@ def test_the_check_counts_gpus_once_and_everything_else_for_both() -> None:
         check(greedy, _chosen(COMES, NONE, COMES, NONE))
 
 
-def test_nobody_comes_to_a_closed_node_and_who_is_there_may_stay() -> None:
+def test_closed_node_takes_no_start_and_keeps_its_jobs() -> None:
     problem = packed(closed=[0])
     check(problem, _chosen(TOGETHER, TOGETHER, NONE, NONE))
     with pytest.raises(RuleError, match=r"^node_open: job 2: "):
@@ -341,7 +341,7 @@ def test_tables_that_contradict_each_other_are_refused(
         _with(packed(), **columns)
 
 
-def test_nobody_stays_beside_a_job_that_starts() -> None:
+def test_running_job_does_not_share_with_a_starting_one() -> None:
     problem = packed()
     start = replace(problem.candidates, job=np.asarray([0, 3]))
     shared = replace(
@@ -381,7 +381,7 @@ def test_the_jobs_of_an_option_are_those_that_count_it() -> None:
             assert options.jobs_of(int(options.stay[job])) == [job]
 
 
-def test_without_one_of_a_pair_the_other_has_nothing_either() -> None:
+def test_pair_is_taken_as_a_whole_or_not_at_all() -> None:
     choice = np.asarray([TOGETHER, TOGETHER, 0, 1])
     assert without_jobs(choice, np.asarray([0])).tolist() == [NONE, NONE, 0, 1]
     assert without_jobs(choice, np.asarray([3])).tolist() == [TOGETHER, TOGETHER, 0, NONE]

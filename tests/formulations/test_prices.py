@@ -211,7 +211,7 @@ def test_a_priced_rule_is_paid_by_whom_it_concerns() -> None:
     assert bounded(problem, WORTH, prices) == pytest.approx(2 + 0.5 + 0.5 + 0.5 + 8, rel=1e-11)
 
 
-def test_what_must_not_be_priced_is_refused() -> None:
+def test_negative_and_meaningless_prices_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 0"):
         price_bound(ROUND, WORTH, plain(-1.0, ROUND))
     with pytest.raises(ValueError, match="at least 0"):
@@ -238,7 +238,7 @@ def test_a_place_that_is_too_small_does_not_hide_a_larger_one(scope: Scope) -> N
     assert places.free == [8, 0, 4]
 
 
-def test_what_a_gang_over_classes_gives_back_counts_in_each_of_them() -> None:
+def test_gang_over_classes_gives_back_gpus_in_each_class() -> None:
     # It holds all of nodes 0 and 1, and is worth more on the two GPUs of node 1 alone.
     starts = [
         Candidate(0, (2,)),
@@ -272,15 +272,15 @@ def filled(problem: RoundProblem, *worth: float, params: PlacingParams = PLACING
     return choice
 
 
-def test_what_is_left_is_used_to_the_last_gpu() -> None:
+def test_rounding_uses_every_free_gpu() -> None:
     assert filled(tiny([4], [Candidate(0, (4,))]), 1.0) == [0]
 
 
-def test_what_is_left_of_several_classes_is_used_by_a_gang_over_them() -> None:
+def test_rounding_uses_free_gpus_of_several_classes_for_one_gang() -> None:
     assert filled(tiny([4, 2], [Candidate(0, (4, 2), classes=(0, 1))]), 1.0) == [0]
 
 
-def test_what_is_left_is_used_where_side_resources_run_out() -> None:
+def test_rounding_uses_free_gpus_if_side_resources_run_out() -> None:
     # Ten threads: either job takes eight.
     starts = [Candidate(job, (2,), side=(4.0, 0.0, 0.0)) for job in range(2)]
     assert filled(tiny([4], starts, side=(10.0, 9.0, 9.0)), 2.0, 1.0) == [0, -1]
@@ -295,13 +295,13 @@ def test_moves_without_room_do_not_stand_in_the_way_of_others() -> None:
         assert filled(problem, 20.0, 19.0, 1.0, *[30.0] * 4, params=params)[4:] == [-1, -1, 2]
 
 
-def test_what_is_left_is_used_within_the_rules() -> None:
+def test_rounding_uses_free_gpus_within_the_rules() -> None:
     once = rule_table([Rule("once", -np.inf, 1.0, ((RULE_X, 0, 1.0), (RULE_X, 1, 1.0)))])
     problem = tiny([4], [Candidate(0, (1,)), Candidate(1, (1,))], rules=once)
     assert filled(problem, 2.0, 1.0) == [0, -1]
 
 
-def test_of_jobs_that_may_not_all_go_on_those_do_that_may() -> None:
+def test_running_jobs_within_a_rule_limit_continue() -> None:
     once = rule_table([Rule("once", -np.inf, 1.0, ((RULE_S, 0, 1.0), (RULE_S, 1, 1.0)))])
     problem = tiny([4], [], holds=[Hold(0, 0, 1), Hold(1, 0, 1)], rules=once)
     assert filled(problem, 1.0, 1.0) == [0, -1]
@@ -327,7 +327,7 @@ def test_a_job_without_room_tries_so_many_options(tries: int, option: int) -> No
     assert made.option[0] == option
 
 
-def test_what_was_chosen_is_started_whatever_it_is_worth() -> None:
+def test_chosen_start_is_kept_whatever_its_value() -> None:
     problem = tiny([4], [Candidate(0, (1,)), Candidate(1, (1,))])
     relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 0.0])))
     placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
@@ -341,7 +341,7 @@ def test_a_job_may_move_to_all_that_it_has_and_what_is_free() -> None:
     assert placing.placed(np.asarray([0])).choice.tolist() == [1]
 
 
-def test_of_moves_that_lose_as_much_per_gpu_the_one_worth_more_is_first() -> None:
+def test_move_of_higher_value_is_first_among_equal_losses_per_gpu() -> None:
     assert filled(tiny([4], [Candidate(0, (2,)), Candidate(1, (4,))]), 3.0, 6.0) == [-1, 1]
 
 
@@ -356,7 +356,7 @@ def test_a_job_that_has_moved_does_not_make_room_by_moving_to_less() -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_who_is_not_tried_would_have_found_no_nodes(kind: str) -> None:
+def test_starts_sorted_out_beforehand_have_no_nodes(kind: str) -> None:
     """Where more may be tried than are, starts without nodes are sorted out beforehand."""
     refused = 0
     for seed in range(20):
@@ -431,7 +431,7 @@ def test_jobs_that_are_alike_choose_as_if_each_were_asked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_what_a_choice_uses_is_what_its_options_use(kind: str) -> None:
+def test_usage_of_a_choice_is_the_sum_of_its_options(kind: str) -> None:
     draw = np.random.default_rng(64)
     for _ in range(10):
         problem = random_round(draw, SIZES[kind])
@@ -443,7 +443,7 @@ def test_what_a_choice_uses_is_what_its_options_use(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_what_options_use_of_a_row_is_what_the_row_says(kind: str) -> None:
+def test_usage_of_options_equals_the_row_coefficients(kind: str) -> None:
     draw = np.random.default_rng(62)
     for _ in range(10):
         problem = random_round(draw, SIZES[kind])
@@ -484,7 +484,7 @@ def test_a_job_goes_on_only_with_the_threads_that_it_holds() -> None:
 
 
 @pytest.mark.parametrize(("uplink", "room"), [(4.0, True), (3.0, False)])
-def test_all_go_on_at_once_where_the_uplink_has_what_they_send(uplink: float, room: bool) -> None:
+def test_jobs_continue_together_if_the_uplink_carries_them(uplink: float, room: bool) -> None:
     holds = [Hold(job, job, 1, uplink=2.0) for job in range(2)]
     assert Places(tiny([2, 2], [], holds=holds, uplink=[uplink])).all_stay(np.arange(2)) == room
 

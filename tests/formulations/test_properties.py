@@ -159,7 +159,7 @@ def test_the_relaxation_bounds_the_optimum(seed: int) -> None:
 
 @settings(max_examples=400)
 @given(SEEDS, st.sampled_from(["size", "parts"]))
-def test_what_packing_finds_is_feasible(seed: int, order: str) -> None:
+def test_packed_placements_are_feasible(seed: int, order: str) -> None:
     draw = np.random.default_rng(seed)
     problem = random_round(draw, replace(EVERYTHING, rules=0))
     choice = np.asarray(

@@ -9,7 +9,7 @@ from formulations.prices.rounding import Rounding
 from tests.formulations.worlds.rounds import Candidate, level_of, tiny
 
 
-def test_what_relieves_one_row_overloads_no_other() -> None:
+def test_repair_of_one_row_overloads_no_other() -> None:
     """Ten GPUs chosen where eight are, ten threads there.
 
     Job 0 on two GPUs instead of four loses least, but needs twelve threads; so job 1 goes.
@@ -25,7 +25,7 @@ def test_what_relieves_one_row_overloads_no_other() -> None:
     assert (relaxation.usage(choice) <= rounding.limit).all()
 
 
-def test_who_loses_least_takes_less_where_too_much_was_chosen() -> None:
+def test_job_with_the_smallest_loss_shrinks_on_overload() -> None:
     """Ten GPUs chosen where eight are: job 0 takes two instead of four, for 0.1 less."""
     problem = tiny([8], [Candidate(0, (4,)), Candidate(0, (2,)), Candidate(1, (6,))])
     relaxation = Relaxation(problem, level_of(problem, [4.0, 3.9, 6.0], [0.0, 0.0]))

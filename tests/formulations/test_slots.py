@@ -74,7 +74,7 @@ def test_nodes_of_six_hold_one_job_of_four_each() -> None:
     assert value == 8.0
 
 
-def test_who_goes_on_pays_for_the_slot_that_he_keeps() -> None:
+def test_continuing_job_pays_for_the_slot_it_keeps() -> None:
     # Job 0 goes on with 4 of node 0 for 4.5; the best is that and one other job: 8.5. A slot of 4
     # costs 4, so does going on, since leaving would make one: 0.5 earned, and 4 on each node.
     problem = tiny([6, 6], FOURS, holds=[Hold(0, 0, 4)])

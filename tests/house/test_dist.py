@@ -20,7 +20,7 @@ def shipped(folder: Path, *more: str, without: str = "") -> list[str]:
     return list(complaints(folder))
 
 
-def test_what_is_shipped_is_looked_at(tmp_path: Path) -> None:
+def test_wheel_and_sdist_are_checked_for_foreign_and_missing_files(tmp_path: Path) -> None:
     assert shipped(tmp_path) == []
     assert shipped(tmp_path, "morph_opt/simulation/runs/read.py") == []
     for wrong, said in (("runs/x.csv", "holds runs/x.csv"), ("morph_opt/a.pyc", "a.pyc")):

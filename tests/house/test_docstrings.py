@@ -102,7 +102,7 @@ def test_public_names_say_what_they_take() -> None:
     assert not poor
 
 
-def test_what_is_not_explained_is_found() -> None:
+def test_missing_parameter_docs_are_found() -> None:
     def plain(speed: float, gap: float) -> None:
         """Does something.
 

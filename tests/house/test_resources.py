@@ -84,7 +84,7 @@ def test_a_number_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["capacity[t, 0]", "demand[:, 1:]", "side[row, UPLINK]", "times[2]", "side[job][0]"]
 )
-def test_what_is_no_number_of_a_resource_is_not(text: str) -> None:
+def test_other_numbers_are_not_taken_for_resources(text: str) -> None:
     assert list(numbered(ast.parse(text))) == []
 
 

@@ -55,7 +55,7 @@ def hurries(path: Path) -> list[str]:
     return found + [f"{path}:{c.lineno}: reads a clock" for c in calls if is_clock(c)]
 
 
-def test_no_test_hurries(project_root: Path) -> None:
+def test_tests_use_long_limits_and_no_clocks(project_root: Path) -> None:
     """Limits of `PATIENCE_S`, `tests.waiting.until`, nodes or recorded clocks instead."""
     tests = project_root / "tests"
     found = {path.relative_to(project_root).as_posix(): path for path in tests.rglob("*.py")}
@@ -64,7 +64,7 @@ def test_no_test_hurries(project_root: Path) -> None:
     assert set(ALLOWED) <= hurried, "no longer so"
 
 
-def test_what_is_caught(tmp_path: Path) -> None:
+def test_short_limits_and_clocks_are_found(tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     for line in (
         "run(words, timeout=120)",

@@ -57,7 +57,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def test_what_is_refused_is_one_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_are_one_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     act = ["act", "--config", "live.toml", "--folder", "out"]
     assert "--yes: is needed" in refused(act, capsys)
     assert "must name powers" in refused([*act, "--yes"], capsys)

@@ -67,7 +67,7 @@ def test_advice_says_which_jobs_are_not_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("needs", ["word", "report"])
-def test_no_stop_crosses_an_end_that_slurm_does_not_know_of(tmp_path: Path, needs: str) -> None:
+def test_jobs_about_to_end_are_not_stopped(tmp_path: Path, needs: str) -> None:
     """Ends that are heard of three seconds late, of jobs whose users are wrong or say nothing.
 
     Where these are stopped by word alone, or by their time limits, one runs again.
@@ -92,7 +92,7 @@ def test_no_stop_crosses_an_end_that_slurm_does_not_know_of(tmp_path: Path, need
     assert any(job.restarts for job in jobs) is (needs == "report"), "who reports is stopped"
 
 
-def test_what_ran_of_a_model_is_counted(tmp_path: Path) -> None:
+def test_service_is_counted_per_model(tmp_path: Path) -> None:
     """Without reports, seconds by the table's speed, on other GPUs than asked for and before."""
     fake = FakeSlurm(1)
     more = speeds(tmp_path, {4: 2.0, 8: 1.0})

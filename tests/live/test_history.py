@@ -65,7 +65,7 @@ def test_jobs_that_come_and_go_between_two_looks_are_told(tmp_path: Path, word: 
     assert {row.job for row in run.segments} == {str(job.id) for job in jobs}
 
 
-def test_what_was_over_before_the_first_look_is_not_told(tmp_path: Path) -> None:
+def test_jobs_that_ended_before_the_first_look_are_not_in_the_history(tmp_path: Path) -> None:
     fake = FakeSlurm(1)
     fake.submit(4, 3.0, "morph")
     fake.advance(20.0)

@@ -31,7 +31,7 @@ keeper.wait()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_a_run(tmp_path: Path, how: signal.Signals) -> None:
+def test_processes_end_with_the_run(tmp_path: Path, how: signal.Signals) -> None:
     conf = tmp_path / "slurm.conf"
     words = [sys.executable, "-c", RUN, str(conf)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
@@ -72,12 +72,12 @@ def test_a_step_that_has_another_title_is_found(tmp_path: Path) -> None:
         (["a 31.0 requeue Incomplete 77"], "by_slurm"),
     ],
 )
-def test_who_is_to_blame_for_a_job_that_ran_again(changes: list[str], kind: str) -> None:
+def test_reruns_are_attributed_to_their_cause(changes: list[str], kind: str) -> None:
     lines = ["start 1 0 n1", "stop 6", "start 20 1 n1", "end 30", "start 40 2 n1"]
     assert blame("7", lines, changes) == kind
 
 
-def test_what_slurmctld_cannot_have_forgotten_is_lost() -> None:
+def test_lost_starts_are_explained_by_a_restart_of_slurmctld() -> None:
     lines = ["start 1 0 n1", "stop 6", "start 100 1 n1", "end 130"]
     assert forgot(lines, [135.0])
     assert forgot(lines, [105.0])

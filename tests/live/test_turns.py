@@ -38,7 +38,7 @@ from tests.live.scene import (
     ("seed", "more"),
     [(2, {"away": 40.0}), (3, {"away": 15.0, "refuse": 0.1})],
 )
-def test_nothing_is_lost_run_again_or_touched(
+def test_jobs_are_not_lost_rerun_or_changed(
     tmp_path: Path, seed: int, more: dict[str, Any]
 ) -> None:
     fake = FakeSlurm(3, seed=seed, refuse=more.get("refuse", 0.0))
@@ -64,7 +64,7 @@ def test_nothing_is_lost_run_again_or_touched(
     assert one.memory.ran_again == 0
 
 
-def test_what_a_person_keeps_back_is_left_alone(tmp_path: Path) -> None:
+def test_jobs_held_by_a_person_are_not_released(tmp_path: Path) -> None:
     fake = FakeSlurm(2)
     mine = [fake.submit(8, 50.0, "morph checkpoint seconds=50") for _ in range(4)]
     others = [
@@ -100,7 +100,7 @@ def test_a_hold_on_a_parked_job_is_seen(tmp_path: Path) -> None:
     assert fake.touched == []
 
 
-def test_no_power_is_used_that_is_not_named(tmp_path: Path) -> None:
+def test_powers_that_are_not_granted_are_not_used(tmp_path: Path) -> None:
     kinds = {
         "order": {"prioritise"}, "placement": {"start", "park"}, "stops": {"start", "park", "stop"}
     }  # fmt: skip
@@ -118,7 +118,7 @@ def test_no_power_is_used_that_is_not_named(tmp_path: Path) -> None:
         assert any(job.restarts for job in long) is (power == "stops")
 
 
-def test_what_changes_nothing_is_worth_nothing(tmp_path: Path) -> None:
+def test_round_without_allowed_changes_is_worth_zero(tmp_path: Path) -> None:
     """Every GPU is taken, nothing may be stopped; then a job ends and there is room."""
     fake = FakeSlurm(1)
     fake.submit(8, 600.0, "morph seconds=600")
@@ -398,7 +398,7 @@ def test_clocks_apart_do_nothing(tmp_path: Path) -> None:
     assert "clocks are" in commands(tmp_path, "postponed")[0]["why"]
 
 
-def test_what_happened_is_a_run(tmp_path: Path) -> None:
+def test_recorded_history_is_a_valid_run(tmp_path: Path) -> None:
     fake = FakeSlurm(2)
     one = controller(tmp_path, fake)
     jobs = submitted(fake, 8, 5)

@@ -95,7 +95,7 @@ def test_a_shared_gpu_is_paid_once_and_a_job_pays_what_it_held() -> None:
     assert [job_cost_usd(r, MIXED) for r in both.jobs[:3]] == pytest.approx([1.0, 0.5, 0.0])
 
 
-def test_without_a_price_nothing_is_claimed() -> None:
+def test_cost_is_nan_without_prices() -> None:
     node = MIXED.nodes[0]
     bare = replace(node.type, gpu_type=replace(node.type.gpu_type, price_per_hour=None))
     unpriced = replace(MIXED, nodes=(replace(node, type=bare), MIXED.nodes[1]))
@@ -107,7 +107,7 @@ def test_without_a_price_nothing_is_claimed() -> None:
     assert cost_metrics(only_priced, unpriced)["cost_usd"] == pytest.approx(2.0)
 
 
-def test_nothing_complete_and_no_deadline_decided() -> None:
+def test_metrics_of_a_run_without_completions_or_decided_deadlines() -> None:
     found = cost_metrics(history(end_s=10.0), MIXED)
     assert found["cost_usd"] == 0.0
     assert found["cost_per_job_usd"] is found["slo_attainment"] is None

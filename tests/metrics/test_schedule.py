@@ -146,7 +146,7 @@ def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
         assert found["guaranteed_late_s"] == late_s
 
 
-def test_what_a_policy_says_of_its_promises_is_not_asked(metrics: dict[str, Any]) -> None:
+def test_kept_promises_are_counted_from_the_log(metrics: dict[str, Any]) -> None:
     """b asked for 8 s an iteration and has 2 s in every round that is decided."""
     assert metrics["guaranteed_jobs"] == 1
     assert (metrics["rounds_guarantees_short"], metrics["guarantee_shortfall_sum"]) == (0, 0.0)

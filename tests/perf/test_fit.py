@@ -39,7 +39,7 @@ def test_a_complete_noiseless_table_is_reproduced() -> None:
     assert error(found, "bert") < 0.01
 
 
-def test_no_run_is_the_prior() -> None:
+def test_fit_without_runs_is_the_prior() -> None:
     belief = prior(BERT, builtin_population())
     found = fit(BERT, (), belief)
     assert (found.log_constants == belief.log_mean).all()
@@ -86,7 +86,7 @@ def test_a_sampled_run_corrects_its_own_prediction() -> None:
     assert bare < moved <= bare * np.exp(0.15) * (1 + 1e-9)
 
 
-def test_one_wild_run_does_not_spoil_a_table() -> None:
+def test_fit_is_robust_to_one_outlier() -> None:
     runs = true_runs("bert", pairs())
     wild = Run(runs[40].shape, runs[40].plan, 20 * runs[40].iteration_s)
     found = fit(BERT, [*runs[:40], wild, *runs[41:]], errors=INDEPENDENT)

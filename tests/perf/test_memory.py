@@ -162,7 +162,9 @@ def why(model: str, plan: str, shape: str, node: NodeType = A800_NODE) -> str | 
         ("gpt2", "pp2-tp2-dp2", "4", "needs 8 GPUs, the shape has 4"),
     ],
 )
-def test_what_does_not_fit_is_told_in_words(model: str, plan: str, shape: str, words: str) -> None:
+def test_memory_refusals_name_the_missing_amount(
+    model: str, plan: str, shape: str, words: str
+) -> None:
     reason = why(model, plan, shape)
     assert reason is not None
     assert re.search(words, reason), reason

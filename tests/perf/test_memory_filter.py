@@ -37,7 +37,7 @@ def offered(model: str, sieve: MemoryFilter = SIEVE, span: Span = Span.LEAF) -> 
     return [f"{r.plan} {r.shape}" for r in rows]
 
 
-def test_only_what_fits_is_offered_and_has_a_time() -> None:
+def test_only_plans_that_fit_are_offered_with_a_time() -> None:
     assert offered("llama7") == ["zero-offload 4", "pp1-tp8-dp1 8"]
     dp, offload = ExecutionPlan.parse("dp+ga"), ExecutionPlan.parse("zero-offload")
     assert SIEVE.iteration_s("llama7", A800_NODE, Shape((8,)), dp, Span.NODE) is None

@@ -37,7 +37,7 @@ def test_the_zoo_has_seven_models() -> None:
     assert tuple(builtin_model().models()) == MODELS
 
 
-def test_one_object_serves_all() -> None:
+def test_builtin_model_and_its_configurations_are_cached() -> None:
     assert builtin_model() is builtin_model()
     first = builtin_model().configurations("bert", A800_NODE, 64, Span.LEAF)
     assert builtin_model().configurations("bert", A800_NODE, 64, Span.LEAF) is first

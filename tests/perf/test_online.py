@@ -32,7 +32,7 @@ def zero_dp() -> list[int]:
     return [i for i, row in enumerate(ROWS) if row.plan.family is PlanFamily.ZERO_DP]
 
 
-def test_before_any_observation_it_is_the_base() -> None:
+def test_online_model_without_observations_equals_its_base() -> None:
     online = OnlineModel(WRONG)
     rows = online.configurations("bert", A800_NODE, 8, Span.LEAF)
     base = WRONG.configurations("bert", A800_NODE, 8, Span.LEAF)
@@ -105,7 +105,7 @@ def test_copies_believe_the_same() -> None:
         assert twin.configurations("bert", A800_NODE, 8, Span.LEAF) == want
 
 
-def test_what_the_base_cannot_run_stays_impossible() -> None:
+def test_plans_impossible_in_the_base_stay_impossible() -> None:
     online = seen(OnlineModel(ZOO), 3)
     plan = ExecutionPlan.parse("pp1-tp8-dp1")
     assert online.iteration_s("bert", A800_NODE, Shape.of(8), plan, Span.NODE) is None

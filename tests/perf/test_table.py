@@ -35,7 +35,7 @@ def test_a_measured_configuration_has_its_time_on_every_span() -> None:
 
 
 @pytest.mark.parametrize(("shape", "plan"), [("5+3", "dp+ga"), ("8", "dp+gc")])
-def test_what_was_not_measured_cannot_run(shape: str, plan: str) -> None:
+def test_unmeasured_configurations_cannot_run(shape: str, plan: str) -> None:
     assert seconds(shape, plan) is None
 
 

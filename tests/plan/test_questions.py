@@ -183,7 +183,7 @@ def test_fleet_is_the_cheapest_of_all(
     ("slo", "why"),
     [("cost_usd <= 90", "GPUs have no price"), ("slo_attainment >= 0.5", "no job has a deadline")],
 )
-def test_what_no_run_can_tell_is_no_target_that_fleets_fail(
+def test_targets_on_undefined_figures_are_refused(
     slo: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["nodes", *BASE, *FEW, *ON, "--slo", slo, "--max-nodes", "4"]) == 2
@@ -252,7 +252,7 @@ def test_arrivals_come_at_the_time_of_day_of_the_logs_own_clock() -> None:
     assert [one.submission_s % day for one in replayed] == [0.0] * 3
 
 
-def test_what_is_left_of_a_member_is_what_has_not_come() -> None:
+def test_remaining_arrivals_of_a_member_exclude_early_ones() -> None:
     """Of nine jobs six have come early: three are left, where other members have seven or so."""
     family = Workload(QUEUE)
     for arrived, now_s in ((6, 40.0), (1, 400.0), (0, 90.0), (9, 10.0)):
@@ -292,7 +292,7 @@ def test_arrivals_that_do_not_end_go_on_behind_a_member() -> None:
     assert endless(Workload("tests.plan.queue:mmk/100/0.000001/1"), 5.0, 1e4, 0)[:1] == []
 
 
-def test_what_is_of_the_same_kind_is_held_in_eight_of_ten_cases() -> None:
+def test_forecast_interval_holds_in_eight_of_ten_cases() -> None:
     """Of any twenty instants, each in turn against the other nineteen: 16 held, ties or not."""
     draw = random.Random(4)
     for kinds in (2, 3, 7, 40, 10**9):
@@ -428,7 +428,7 @@ def test_an_answer_of_a_log_says_what_was_read() -> None:
     assert source_of("base").notes == ()
 
 
-def test_whatever_a_replay_is_told_a_question_can_be_told() -> None:
+def test_questions_take_every_option_of_a_replay() -> None:
     """On the command line by the same options; as a library by the scenario, logs included."""
     words = ["worth", "--trace", "mt", "--objective", "lookahead", "--cluster", "2x8"]
     words += [

@@ -56,7 +56,7 @@ def search(told: Told, most: int = 64, fresh: int = 500, explore: int = 20) -> S
 
 
 @pytest.mark.parametrize("answer", [1, 2, 5, 8, 9, 31, 64])
-def test_it_finds_the_smallest(answer: int) -> None:
+def test_search_finds_the_smallest_passing_size(answer: int) -> None:
     found = search(Told(lambda n, s: n >= answer))
     assert found.run() == answer
     stages = {(t.size, t.stage): t for t in found.tested}
@@ -85,7 +85,7 @@ def test_bounds_refuse_without_a_replay() -> None:
     assert some.run() == 3
 
 
-def test_more_nodes_that_are_worse_are_found_and_said() -> None:
+def test_search_reports_larger_sizes_that_fail() -> None:
     """4 nodes pass, 5 fail, from 6 on all pass: 6 is the answer."""
     found = search(Told(lambda n, s: n == 4 or n >= 6))
     assert found.run() == 6
@@ -128,7 +128,7 @@ def test_a_near_miss_is_told_what_it_takes() -> None:
     assert "indifference 0.04" in said
 
 
-def test_what_cannot_be_answered_is_refused() -> None:
+def test_unanswerable_searches_are_refused() -> None:
     with pytest.raises(InputError, match=r"no size up to 64 reaches avg queued_s <= 40 .* 0 of"):
         search(Told(lambda n, s: False)).run()
     with pytest.raises(InputError, match="decided by bound srpt:3"):
@@ -141,7 +141,7 @@ def test_what_cannot_be_answered_is_refused() -> None:
 
 
 @pytest.mark.parametrize("truth", TRUTHS, ids=lambda one: f"{one.name}-{one.wanted}")
-def test_both_errors_on_known_shares(truth: Truth) -> None:
+def test_search_keeps_both_error_rates(truth: Truth) -> None:
     """Too small in 5 % of 25 searches at most, the least size in 60 % where it is 5 points above.
 
     Three standard deviations of the counts are allowed; thousands are `benchmarks.planning`'s.

@@ -42,7 +42,7 @@ def test_the_matching_is_the_least_total_of_all_schedules(seed: int) -> None:
         assert count <= machines[place[0]]
 
 
-def test_the_shortest_is_first_in_line_and_nobody_is_preempted() -> None:
+def test_shortest_job_is_first_without_preemption() -> None:
     """One GPU of two is free: 30 iterations of 8 s before 100; who runs stays, longer or not."""
     before = state(
         cluster(2),
@@ -68,7 +68,7 @@ def test_a_gang_counts_with_all_its_gpus_and_others_pass_where_it_does_not_fit()
     assert counts(found.allocation) == {"b": 1, "c": 1, "d": 1}
 
 
-def test_who_has_no_configuration_waits_and_the_others_do_not() -> None:
+def test_job_without_a_configuration_waits_alone() -> None:
     policy = make_policy("allox", LINEAR, PolicyOptions())
     before = state(cluster(4), queued("never", 2, cpus_per_gpu=10**6), queued("a", 4))
     assert counts(policy.decide(before).allocation) == {"a": 4}

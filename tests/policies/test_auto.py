@@ -60,7 +60,7 @@ def test_promises_count_by_weight_where_nothing_is_said() -> None:
     assert promises_for(PolicyOptions(objective="jct", promises="weight")) == Promises(FACTOR)
 
 
-def test_what_it_took_is_said_with_the_reason() -> None:
+def test_auto_states_its_choice_with_the_reason() -> None:
     promised = [queued("a", 1, guaranteed=True).job, queued("b", 1).job]
     plain = promised[1:]
     known = "auto: saved-time, because durations are known"
@@ -79,7 +79,7 @@ def test_what_it_took_is_said_with_the_reason() -> None:
     assert isinstance(objective_for(PolicyOptions(durations="blind")), OnGuesses)
 
 
-def test_on_guesses_workers_go_by_completions_and_others_by_time_saved() -> None:
+def test_auto_on_guesses_picks_completions_for_workers_and_saved_time_for_others() -> None:
     """And the line says it, of workers alone, of others alone, and where both may come."""
     prepared = prepare(mo.Scenario("easyscale-twin"))
     workers, others = prepared.trace.jobs, [queued("a", 1).job]

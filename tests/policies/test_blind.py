@@ -131,7 +131,7 @@ def vars_of(seen: Seen) -> tuple[Floats, Floats, Bools]:
     return seen.work, seen.log_gpus, seen.complete
 
 
-def test_before_anything_is_known_age_says_nothing() -> None:
+def test_guess_without_history_does_not_depend_on_age() -> None:
     """A constant hazard: as much is left of a job that has run as of a new one; GPUs count."""
     model = SizeModel.fitted(NOTHING)
     asked = np.log([1.0, 1.0, 1.0, 4.0])
@@ -141,7 +141,7 @@ def test_before_anything_is_known_age_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_more_work_than_any_job_had_is_as_much_again(shape: Shape) -> None:
+def test_guess_beyond_all_known_sizes_doubles_the_work_done(shape: Shape) -> None:
     """Sizes all but equal: 38 spreads above them nothing is likely, and nothing is negative."""
     model = SizeModel(2.0, 1.0, 1e-3, 0.0, shape)
     attained = np.asarray([0.0, 7.0, 8.0, 1e6])
@@ -186,7 +186,7 @@ def test_iterations_of_a_job_that_has_not_completed_do_not_matter() -> None:
     assert many[0] == many[1] == many[2]
 
 
-def test_what_has_completed_is_learnt_once() -> None:
+def test_completed_job_is_learnt_once() -> None:
     """b vanishes after 1,000 iterations of 8 GPU-seconds."""
     here = cluster(8)
     with_b = state(here, queued("a"), running("b", {0: [1]}, iterations=1000))
@@ -244,7 +244,7 @@ def test_a_job_that_runs_has_no_start_before_it() -> None:
     assert runs == pytest.approx(waits, rel=1e-3)
 
 
-def test_that_a_job_has_not_completed_is_learnt() -> None:
+def test_running_jobs_raise_the_guess() -> None:
     """Beside one that has done 10,000 iterations, a new one is thought larger than without."""
     here = cluster(8)
     ((alone,),) = shown(state(here, queued("a")))
@@ -312,7 +312,7 @@ def test_noise_is_lognormal_constant_per_job_and_of_the_seed() -> None:
     assert noise.factor("a") == Noise(0.5, seed=3).factor("a") != Noise(0.5, seed=4).factor("a")
 
 
-def test_what_is_left_is_told_times_the_factor_and_nothing_else_changes() -> None:
+def test_noisy_durations_scale_remaining_work_alone() -> None:
     noise = Noise(1.0)
     before = state(cluster(8), queued("a"), running("b", {0: [1]}, done=400.0, iterations=1000))
     told = noise.masked(before)

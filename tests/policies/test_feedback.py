@@ -59,7 +59,7 @@ def test_levels_by_hand() -> None:
     assert feedback.turn(60.0, np.asarray([15.0, 90.0]), weight[:2]).tolist() == [4.5, 0.0]
 
 
-def test_what_is_observed() -> None:
+def test_feedback_observes_turns_and_remaining_work() -> None:
     told = gang("told", feedback_iterations=500)
     state = round_of(
         JobState(told, 200.0, executed_s=200.0),
@@ -109,7 +109,7 @@ def _running(job: Job, node: int, *gpus: int) -> Assignment:
 
 
 @pytest.mark.parametrize("name", ["feedback", "feedback,jct", "feedback,las"])
-def test_who_has_not_reported_runs_first(name: str) -> None:
+def test_job_without_a_report_runs_first(name: str) -> None:
     """Four GPUs held by a job that has reported; one that has not comes, and takes its turn."""
     old, new = gang("old", 4), gang("new", 1)
     held = JobState(

@@ -151,7 +151,7 @@ def test_an_impossible_guarantee_is_reported_and_as_many_as_possible_are_kept() 
     assert "c" not in counts(decision.allocation)
 
 
-def test_of_guarantees_that_exclude_each_other_the_one_that_leaves_sooner_is_kept() -> None:
+def test_shorter_of_two_exclusive_guarantees_is_kept() -> None:
     jobs = [queued("long", 8, guaranteed=True), queued("brief", 8, guaranteed=True, iterations=50)]
     decision = policy().decide(state(cluster(8), *jobs))
     assert counts(decision.allocation) == {"brief": 8}
@@ -221,7 +221,7 @@ def test_a_running_job_that_keeps_its_promise_may_stay() -> None:
     assert counts(decision.allocation) == {"a": 4, "b": 4}
 
 
-def test_without_promises_nothing_is_said_about_them() -> None:
+def test_report_without_promises_omits_them() -> None:
     report = policy().decide(state(cluster(8), queued("a"))).report
     assert (report.guarantees_possible, report.guarantees_short) == (None, 0)
 
@@ -313,7 +313,7 @@ def test_a_choice_that_was_not_placed_in_time_still_bounds_the_round() -> None:
     assert solved.outcome.status is Status.FEASIBLE
 
 
-def test_what_was_not_placed_in_time_is_not_called_impossible() -> None:
+def test_unplaced_promises_are_not_called_impossible_at_the_limit() -> None:
     """All six were promised to run; that this was not shown to fail must not be said to fail."""
     parts = (4, 3, 3, 2, 2, 2)
     belief = speeds({f"m{part}": {str(part): 1.0} for part in parts})
@@ -333,7 +333,9 @@ def both(first: list[float], second: list[float]) -> tuple[Level, Level]:
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-4, 1.0, 1e6])
 @pytest.mark.parametrize("formulation", RoundSolver.FORMULATIONS)
-def test_no_unit_of_a_lower_level_can_flip_a_higher_one(scale: float, formulation: str) -> None:
+def test_lower_level_does_not_change_a_higher_one_in_any_unit(
+    scale: float, formulation: str
+) -> None:
     """Room for one of two jobs: the first level prefers job 0 by one per mille, in any unit."""
     problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (4,))])
     levels = both([1.001 * scale, 1.0 * scale], [0.0, 1e6])
@@ -352,7 +354,7 @@ def test_ties_of_the_first_level_are_the_second_level_s_to_decide() -> None:
 # ---------------------------------------------------------------- the rest of the contract
 
 
-def test_no_job_no_work() -> None:
+def test_empty_round_is_not_solved() -> None:
     fake = FakeSolver("error")
     decision = policy(solver=fake).decide(state(cluster(8)))
     assert (decision.report.status, decision.allocation, fake.calls) == ("idle", Allocation(), 0)

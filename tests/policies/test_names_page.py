@@ -45,7 +45,7 @@ def test_a_spec_keeps_its_word(spec) -> None:
     assert spec.needs.memory == remembers
 
 
-def test_every_option_is_of_the_options_and_of_somebody() -> None:
+def test_options_on_the_page_exist_and_have_a_policy() -> None:
     values = {field.name for field in fields(PolicyOptions)}
     told = {name for spec in (*POLICIES.values(), *OBJECTIVES.values()) for name in spec.options}
     assert set(OPTIONS) == values - {"seed"} == told

@@ -83,7 +83,7 @@ def test_the_requested_plan_is_what_runs_even_if_another_is_faster() -> None:
     assert [str(a.plan) for a in found.allocation.assignments] == ["dp"]
 
 
-def test_without_the_requested_plan_another_on_as_many_gpus_then_the_fastest() -> None:
+def test_unavailable_plan_falls_back_to_same_gpus_then_fastest() -> None:
     belief = speeds({"m": {"2 dp+gc": 4.0, "4 dp+gc": 2.0}})
     policy = make_policy("fifo", belief, PolicyOptions())
     found = policy.decide(state(cluster(8), queued("a", 2), queued("b", 1))).allocation

@@ -47,7 +47,7 @@ def events(run: mo.Run) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", ["loaded", "trace"])
-def test_jobs_as_a_value_run_as_by_name(kind: str) -> None:
+def test_trace_as_a_value_replays_as_by_name(kind: str) -> None:
     loaded = mo.load_trace("naive")
     by_name = mo.Scenario("naive", policy="srtf")
     by_value = mo.Scenario(loaded if kind == "loaded" else loaded.trace, policy="srtf")
@@ -59,7 +59,7 @@ def test_jobs_as_a_value_run_as_by_name(kind: str) -> None:
     assert again.run().summary.completed < 10
 
 
-def test_a_policy_as_a_class_an_object_and_a_path_is_the_same() -> None:
+def test_policy_as_class_object_or_path_gives_the_same_run() -> None:
     path = mo.Scenario("naive", policy=f"{__name__}:SmallestFirst")
     made = mo.Scenario("naive", policy=SmallestFirst)
     assert made.policy is SmallestFirst
@@ -72,7 +72,7 @@ def test_a_policy_as_a_class_an_object_and_a_path_is_the_same() -> None:
     assert own.rounds == 0, "every run gets a copy"
 
 
-def test_a_round_is_decided_by_values() -> None:
+def test_decide_takes_policy_and_objective_as_values() -> None:
     document = json.loads(STATE.read_text("utf-8"))
     for objective in ("jct", "auto"):
         named = mo.decide(STATE, objective=objective)
@@ -84,14 +84,14 @@ def test_a_round_is_decided_by_values() -> None:
     assert by_class.decision.allocation == by_object.decision.allocation
 
 
-def test_an_objective_beside_options_is_refused() -> None:
+def test_objective_value_with_conflicting_options_is_refused() -> None:
     from morph_opt.scheduling.policies.options import PolicyOptions
 
     with pytest.raises(mo.InputError, match="objective: is a field of options"):
         mo.decide(STATE, objective="jct", options=PolicyOptions())
 
 
-def test_a_scenario_is_a_key_has_its_words_and_is_short() -> None:
+def test_scenario_is_hashable_and_has_a_short_repr() -> None:
     one = mo.Scenario("naive", "2x8", policy="fifo", seed=3)
     assert {one: 1}[mo.Scenario("naive", "2x8", policy="fifo", seed=3)] == 1
     assert (one.trace, one.policy, one.objective, one.seed, one.state) == (

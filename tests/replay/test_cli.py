@@ -198,7 +198,7 @@ def test_job_larger_than_the_cluster(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.usefixtures("here")
-def test_no_job_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_completes_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     command = [*TOY, "--cluster", "2x8", "--cpus-per-node", "1"]
     message = refused(command, capsys)
     assert "cannot be combined" in message
@@ -246,7 +246,7 @@ def test_changed_inputs_on_resume(here: Path, capsys: pytest.CaptureFixture[str]
     )
 
 
-def test_as_a_process_with_a_closed_terminal(project_root: Path, tmp_path: Path) -> None:
+def test_command_runs_without_a_terminal(project_root: Path, tmp_path: Path) -> None:
     """No progress bar outside a terminal, exit status and streams as documented."""
     done = subprocess.run(
         [sys.executable, "-m", "morph_opt.replay", *TOY, "--out", str(tmp_path / "run")],

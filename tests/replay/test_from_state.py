@@ -78,7 +78,7 @@ def _more(event: Event) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_goes_on_as_the_whole_replay_did(seed: int) -> None:
+def test_replay_from_a_state_continues_as_the_whole_replay(seed: int) -> None:
     """At every ninth round of a replay that preempts, changes, loses work and loses nodes."""
     config = ReplayConfig(restart_s=70.0, lost_work_s=25.0 * (seed % 3), checkpoint_s=40.0)
     where, speeds, jobs = cluster(2, 4), ToySpeeds(), random_trace(seed, 14)
@@ -99,7 +99,7 @@ def test_it_goes_on_as_the_whole_replay_did(seed: int) -> None:
             assert record.finish_s == pytest.approx(finish_s[record.job.name], abs=1e-6)
 
 
-def test_the_log_says_what_was_taken_up() -> None:
+def test_log_states_the_work_done_before_the_state() -> None:
     """By hand: 10 iterations of 8 s on one GPU, start-up 20 s; 5 are done at 60 s.
 
     It has held the GPU since 0 (20 s of start-up, 40 s of progress) and is complete at
@@ -153,7 +153,7 @@ def mo_state(known: mo.Job, done: float = 0.0, held: object = None, **other: flo
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_bounds_of_the_rest_hold(seed: int) -> None:
+def test_bounds_from_a_state_hold(seed: int) -> None:
     """Bounds of what is left at any state are below what the same schedule reaches from there."""
     config, where, jobs = ReplayConfig(restart_s=40.0), cluster(2, 4), random_trace(seed, 12)
     seen = Seen(seed)
@@ -190,7 +190,7 @@ def snapshot(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_the_command_line(
+def test_command_line_replays_from_a_state(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The state's own cluster, jobs, speeds and interval; a resumed run is the same."""
@@ -224,7 +224,7 @@ def test_from_the_command_line(
         ("--trace tests.engine.toys:trace/3", "cannot run"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_options_that_contradict_the_state_are_refused(
     words: str,
     complaint: str,
     snapshot: Path,

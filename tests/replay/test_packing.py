@@ -66,7 +66,7 @@ def joined() -> ReplayResult:
     return run({0: [hold("a", {0: [0]})], 1: JOINED})
 
 
-def test_every_instant_of_a_job_that_comes_and_is_complete_first(joined: ReplayResult) -> None:
+def test_pair_in_which_the_newcomer_completes_first(joined: ReplayResult) -> None:
     start = [(e.time_s, e.job, e.iteration_s) for e in joined.events if isinstance(e, Started)]
     assert start == [(60.0, "a", 2.0), (120.0, "b", 1.5)]
     assert shares(joined.events) == [
@@ -254,7 +254,7 @@ def random_run(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_gpu_is_ever_in_two_hands_that_do_not_name_each_other(seed: int) -> None:
+def test_gpus_are_shared_by_named_partners_alone(seed: int) -> None:
     _, found = random_run(seed)
     held: dict[str, tuple[tuple[int, int], ...]] = {}
     partner: dict[str, str | None] = {}

@@ -43,7 +43,7 @@ def test_the_line_has_every_figure(meter: Meter) -> None:
     )
 
 
-def test_nothing_is_told_of_the_time_left_before_a_job_is_complete() -> None:
+def test_progress_has_no_estimate_before_the_first_completion() -> None:
     found = Meter(50, 64, Clock())
     found.update(decided(1, 3, 3, 24, None), 0)
     assert found.left_s is None

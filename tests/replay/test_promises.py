@@ -50,7 +50,7 @@ def test_rounds_in_which_guaranteed_jobs_wait_are_short(tmp_path: Path, policy: 
     assert asked is (policy == "milp")
 
 
-def test_where_a_policy_counts_its_promises_the_log_says_the_same(tmp_path: Path) -> None:
+def test_promise_counts_of_policy_and_log_agree(tmp_path: Path) -> None:
     for policy in ("morphling", "milp"):
         folder = tmp_path / policy
         folder.mkdir()

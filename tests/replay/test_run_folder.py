@@ -259,9 +259,7 @@ def test_a_violation_leaves_the_log_without_a_result(
 
 
 @pytest.mark.parametrize("name", ["jobs.csv", "summary.json", "rounds.csv", "events.jsonl"])
-def test_what_the_end_cannot_write_is_refused_before_the_first_round(
-    name: str, tmp_path: Path
-) -> None:
+def test_unwritable_results_are_refused_before_the_first_round(name: str, tmp_path: Path) -> None:
     """Else a run would be replayed to its end, fail there, and fail again whenever resumed."""
     folder = tmp_path / "run"
     create_folder(folder, {})

@@ -204,7 +204,7 @@ def test_each_seed_has_an_option() -> None:
         ({"policy": "fifo"}, {"scheduler": Scheduler(policy="srtf")}, "in mo.Scheduler, 'srtf'"),
     ],
 )
-def test_what_is_said_twice_must_be_the_same(
+def test_conflicting_repeated_settings_are_refused(
     short: dict[str, Any], part: dict[str, Any], rule: str
 ) -> None:
     with pytest.raises(InputError, match=rule):

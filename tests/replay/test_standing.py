@@ -118,7 +118,7 @@ class Keeper(Policy):
 
 
 @pytest.mark.parametrize("name", ["fifo", "milp:jct"])
-def test_who_hands_on_what_another_decides_sees_every_round(name: str) -> None:
+def test_wrapping_policy_sees_every_round(name: str) -> None:
     """Collectors of states know nothing of decisions that stand, which pass through them."""
     keeper = Keeper(made(name))
     trace = Trace.of("one", [job("a", iterations=600)])

@@ -49,7 +49,7 @@ def test_every_edit_is_noticed(made: Case, root: Path, tmp_path: Path) -> None:
     assert len(seen) > 120 or not whole
 
 
-def test_nothing_of_the_project_is_imported() -> None:
+def test_replay_check_imports_nothing_of_the_project() -> None:
     """A figure that was computed twice by one function would be right for ever."""
     paths = sorted(HERE.glob("*.py"))
     assert len(paths) > 10

@@ -223,7 +223,7 @@ def test_names_are_text_and_not_markup(opened: Callable[..., Opened]) -> None:
     assert page.inner_text("#job h3") == HOSTILE[0]
 
 
-def test_what_a_screen_reader_needs_is_there(opened: Callable[..., Opened]) -> None:
+def test_report_has_labels_for_screen_readers(opened: Callable[..., Opened]) -> None:
     page = opened("explained").page
     assert page.get_attribute("html", "lang") == "en"
     assert page.evaluate("document.querySelectorAll('h1').length") == 1

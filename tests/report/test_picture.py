@@ -59,7 +59,7 @@ def test_a_distribution_has_a_line_per_run(folders: dict[str, Path]) -> None:
     assert "mathdefault" not in draw_cdf(views, "queueing")
 
 
-def test_what_cannot_be_drawn_is_refused(
+def test_unknown_colourings_and_empty_folders_are_refused(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InputError, match="alike by tenant"):

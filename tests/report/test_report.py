@@ -119,7 +119,7 @@ def test_jobs_on_the_page_are_those_of_the_folder(page: str, folders: dict[str, 
 # ---------------------------------------------------------------- comparison
 
 
-def test_what_is_not_comparable_is_said_and_not_bold(four: str, folders: dict[str, Path]) -> None:
+def test_incomparable_figures_are_marked_and_not_bold(four: str, folders: dict[str, Path]) -> None:
     views = open_runs([folders["moved"], folders["calm"], folders["paired"]])
     found = compare(views)
     described = " ".join(found.obstacles)

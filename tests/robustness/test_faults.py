@@ -36,7 +36,7 @@ def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path
 
 @pytest.mark.parametrize("lie", ANSWERS)
 @pytest.mark.parametrize("solver", installed())
-def test_no_false_word_gets_out_of_an_adapter(solver: str, lie: str) -> None:
+def test_adapters_never_report_a_false_status(solver: str, lie: str) -> None:
     assert lied_to(solver, lie) == ["", ""]
 
 

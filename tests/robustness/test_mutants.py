@@ -40,7 +40,7 @@ def test_tests_that_fail_without_a_mutant_judge_none(
         copy.require_sound(("broken",))
 
 
-def test_what_the_clock_ends_is_unjudged_and_what_runs_on_is_a_timeout(
+def test_timeouts_of_mutants_are_told_from_unjudged_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{MUTANTS}.shutil.copytree", lambda *a, **k: None)
@@ -70,7 +70,7 @@ def test_the_score_is_of_what_was_judged_seed_by_seed(tmp_path: Path) -> None:
         assert [row["seed"] for row in csv.DictReader(file)] == ["7"] * 5 + ["8"]
 
 
-def test_what_survived_is_found_by_its_line_and_judged_again(
+def test_surviving_mutants_are_found_by_line_and_judged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "def f(x):\n    return (\n        x\n    )\n"

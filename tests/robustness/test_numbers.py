@@ -71,5 +71,5 @@ def test_a_number_that_is_none_is_refused_by_file_and_field(reader: Reader, tmp_
     assert tried >= 3
 
 
-def test_every_name_is_a_readers() -> None:
+def test_every_reader_of_numbers_is_fuzzed() -> None:
     assert {one.name for one in READERS} >= READ

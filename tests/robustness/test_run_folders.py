@@ -102,7 +102,7 @@ TestRunFolder = RunFolder.TestCase
 TestRunFolder.settings = settings(max_examples=25, stateful_step_count=6)
 
 
-def test_what_a_kill_left_behind_is_removed(tmp_path: Path) -> None:
+def test_remains_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     for name, content in documents.run_folder().items():

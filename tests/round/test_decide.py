@@ -97,7 +97,7 @@ def test_the_table_says_which_running_job_is_stopped() -> None:
     assert set(actions[1:]) == {"start", "queue"}
 
 
-def test_other_policies_and_idle_rounds() -> None:
+def test_decide_with_other_policies_and_without_jobs() -> None:
     found = decide_round(snapshot(), policy="fifo").to_json()
     assert (found["status"], found["objective"], found["gap"]) == ("heuristic", None, None)
     assert ", value " in decision_text(decide_round(snapshot(), policy="sia"))  # has no objective
@@ -146,7 +146,7 @@ def test_a_policy_of_ones_own_is_not_believed() -> None:
         decide_round(snapshot(), policy="tests.round.test_decide:make_twice")
 
 
-def test_what_the_solver_cannot_answer_is_said(
+def test_solver_failure_is_one_line_and_the_log_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line and exit status 1; in a replay's log a line with an error, and the log goes on."""
@@ -213,7 +213,7 @@ def test_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "price per GPU" in captured.out
 
 
-def test_as_a_process_from_stdin(project_root: Path) -> None:
+def test_snapshot_is_read_from_stdin(project_root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "morph_opt.round", "--state", "-"],
         input=json.dumps(document()),

@@ -51,7 +51,7 @@ def test_local_ssd_is_held_on_every_node_that_a_job_uses(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(1))
-def test_what_must_not_matter_does_not(block: int) -> None:
+def test_irrelevant_changes_keep_the_decision(block: int) -> None:
     tried: Counter[str] = Counter()
     for number in range(block * 16, (block + 1) * 16):
         for name, wrong in violations(SEED + 1, number):

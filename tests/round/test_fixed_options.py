@@ -113,7 +113,7 @@ def test_no_option_is_refused_for_what_a_round_lacks(
 
 
 @pytest.mark.parametrize("name", sorted(NOTES))
-def test_what_has_no_effect_is_noted(name: str, tmp_path: Path, capsys: Any) -> None:
+def test_option_without_effect_is_noted(name: str, tmp_path: Path, capsys: Any) -> None:
     note = f"--{name.replace('_', '-')} has no effect in this round: {NOTES[name]}"
     plain = json.loads(answered(tmp_path, capsys, "--objective throughput", {}))
     assert "notes" not in plain
@@ -123,13 +123,13 @@ def test_what_has_no_effect_is_noted(name: str, tmp_path: Path, capsys: Any) -> 
     assert f"note: {note}\n" in answered(tmp_path, capsys, f"{LINES[name]} --format text", {})
 
 
-def test_what_has_an_effect_is_not_noted(tmp_path: Path, capsys: Any) -> None:
+def test_option_with_effect_is_not_noted(tmp_path: Path, capsys: Any) -> None:
     some = {"guaranteed": True, "tenant": "nobody"}
     for line in ("--promises weight", "--durations blind", LINES["entity_weights"]):
         assert "notes" not in json.loads(answered(tmp_path, capsys, line, some))
 
 
-def test_in_python_as_well() -> None:
+def test_decide_in_python_notes_options_without_effect() -> None:
     snapshot = parse_snapshot(json.dumps(document({})))
     options = PolicyOptions(
         promises="weight", packing=True, entity_weights={"z": 2.0}, objective="hierarchical"

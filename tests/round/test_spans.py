@@ -136,7 +136,7 @@ def test_a_stay_across_leaves_loads_the_uplinks_with_its_own_row() -> None:
         assert shown(after)["w"][0] == gpus
 
 
-def test_where_the_belief_has_no_row_a_running_job_is_to_be_moved() -> None:
+def test_running_job_without_a_row_in_the_belief_is_moved() -> None:
     rows: list[Row] = [("m", "1", 8.0), ("m", "2+2", 1.0, POD)]
     after = shown(decided(ONE_LEAF, rows, {"m": on(0, 1)}))
     assert after["m"] == (1, ("n0",), 8.0)

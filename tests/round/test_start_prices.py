@@ -97,12 +97,12 @@ def _last_held(**changes: Any) -> dict[str, Any]:
         ({"running": {"plan": "dp", "nodes": [{"node": "n0", "gpus": [2]}]}}, "left to queued"),
     ],
 )
-def test_what_is_wrong_is_refused(changes: dict[str, Any], rule: str) -> None:
+def test_faulty_last_held_placements_are_refused(changes: dict[str, Any], rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         parse_snapshot(json.dumps(_last_held(**changes)))
 
 
-def test_what_was_held_is_read_and_written_and_holds_nothing() -> None:
+def test_past_holdings_round_trip_and_hold_no_gpu() -> None:
     """GPU 1 of node n0 is held by job a now: that job b had it before takes nothing from it."""
     found = _last_held()
     state = parse_snapshot(json.dumps(found)).state

@@ -57,7 +57,7 @@ def test_a_solver_finds_the_value_of_the_decision(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_of_random_rounds_under_rules_and_promises(seed: int, tmp_path: Path) -> None:
+def test_written_models_of_random_rounds_have_the_same_optimum(seed: int, tmp_path: Path) -> None:
     draw = np.random.default_rng((27, seed))
     make = random_requests if seed % 2 else random_snapshot
     options = PolicyOptions(objective="throughput", gap=0.0)
@@ -70,7 +70,7 @@ def test_of_random_rounds_under_rules_and_promises(seed: int, tmp_path: Path) ->
     assert solved(tmp_path / "round.lp") == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
-def test_from_the_command_line_with_the_decision_alone_on_stdout(
+def test_model_is_written_and_stdout_has_the_decision_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "round.mps.gz"
@@ -119,7 +119,7 @@ def test_bounds_are_rounded_up_and_values_down(value: float, low: float, high: f
     assert rounded(value, ROUND_CEILING) == high >= value
 
 
-def test_what_is_no_model_is_refused_by_name(tmp_path: Path) -> None:
+def test_unknown_model_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"path: must end in \.mps or \.lp, .*got 'round\.txt'"):
         mo.decide(STATE).write_model("round.txt")
     without_rules = replace(mo.read_snapshot(STATE), rules=None)

@@ -45,7 +45,7 @@ def early(prepared: Prepared, slo: Slo) -> EarlyEnd:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_what_is_certain_is_so(name: str) -> None:
+def test_certain_figures_equal_the_final_ones(name: str) -> None:
     """Of every statistic, round by round; what is far below ends it on the way."""
     prepared = prepare(SCENARIOS[name])
     whole = run_prepared(prepared, None)
@@ -89,7 +89,7 @@ def test_a_replay_ends_there() -> None:
     assert reached.jobs == whole.jobs
 
 
-def test_nothing_else_ends_a_replay() -> None:
+def test_uncertain_targets_do_not_end_a_replay() -> None:
     """Of what may fall again, or is to be large, nothing is certain."""
     prepared = prepare(QUEUE)
     whole = run_prepared(prepared, None)
@@ -103,7 +103,7 @@ def test_nothing_else_ends_a_replay() -> None:
         early(prepared, slo).take(whole.events)
 
 
-def test_what_is_said() -> None:
+def test_message_of_an_early_end() -> None:
     """Two jobs of 100 s on one GPU, at once: the second one waits for 100 s."""
     scenario = mo.Scenario("tests.plan.queue:mmk/100/30/9", "1x1", policy="fifo").replaced(
         interval_s=10.0, restart_s=0.0

@@ -227,6 +227,6 @@ def test_gangs_larger_than_a_type_have_no_share_there(policy, tmp_path, capsys) 
     assert main([str(path), "--policy", policy, "--oversize"]) == 0
 
 
-def test_what_every_job_owns_is_what_its_reference_runs_on() -> None:
+def test_isolated_rates_match_hand_computation() -> None:
     p = ShareProblem(np.array([[1.0, 9.0]]), np.array([2]), np.array([4.0, 1.0]))
     assert isolated_rates(p).tolist() == [1.0]

@@ -67,14 +67,14 @@ def test_a_cluster_with_room_for_all_needs_at_most_one_model():
     assert found.solves <= 1
 
 
-def test_one_gpu_type_needs_no_model_until_somebody_is_short():
+def test_one_gpu_type_needs_no_model_without_shortage():
     problem = ShareProblem(np.ones((5, 1)), np.ones(5, dtype=np.int64), np.array([8.0]))
     found = hierarchical(problem, Entities(np.arange(5), np.ones(5), np.ones(5)), solve=SOLVE)
     assert found.solves == 0
     assert found.x[:, 0] == pytest.approx(np.ones(5), rel=1e-6)
 
 
-def test_whose_shares_are_certain():
+def test_jobs_with_forced_patterns_are_found():
     speed = np.array([[4.0, 1.0], [4.0, 1.0], [4.0, 3.9], [4.0, 1.0], [4.0, 1.0]])
     base = np.array([0.0, 4.0, 4.0, 2.0, 4.0])
     slope = np.array([0.0, 0.0, 0.0, 0.0, 1.0])

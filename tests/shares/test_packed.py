@@ -112,7 +112,7 @@ def test_policies_that_promise_a_rate_to_all_keep_their_promise_of_turns() -> No
     assert book.request.problem.pairs.count == 0
 
 
-def test_no_two_jobs_that_gain_leave_the_problem_as_it_was() -> None:
+def test_pairs_without_a_gain_leave_the_problem_unchanged() -> None:
     _, truth = gavel_twin(0)
     book = ShareBook(truth, "makespan")
     now = round_state(1)

@@ -100,7 +100,7 @@ def test_published_instances(policy, file, capsys):
         assert json.loads(line)["objective"] == pytest.approx(exact, rel=1e-6)
 
 
-def test_one_instance_by_id(file, capsys):
+def test_instance_is_chosen_by_id(file, capsys):
     path = file([entry(1), entry(2)])
     assert main([str(path), "--id", "random-2"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == "random-2"
@@ -165,7 +165,7 @@ def test_bad_files_are_refused_in_one_line(case, file, capsys):
         ("cost", {"SLOs": [-5.0, *[None] * 7]}, "job 0: its SLO is in the past"),
     ],
 )
-def test_what_a_policy_needs(policy, other, rule, file, capsys):
+def test_share_policies_refuse_missing_or_impossible_fields(policy, other, rule, file, capsys):
     assert main([str(file(entry(**other))), "--policy", policy]) == 2
     assert rule in capsys.readouterr().err
 

@@ -201,7 +201,7 @@ def test_cost_drops_the_fewest_slos_and_names_them(seed):
     check_shares(problem, found.x)
 
 
-def test_in_order_takes_the_fastest_type_that_has_room():
+def test_in_order_policy_takes_the_fastest_free_type():
     problem = ShareProblem(
         np.array([[3.0, 1.0], [3.0, 2.0], [3.0, 0.0], [5.0, 4.0]]),
         np.array([2, 1, 1, 1]),

@@ -101,7 +101,7 @@ def test_unproved_incumbent_is_feasible_not_optimal(solver: Solver) -> None:
     assert violated(model, outcome.x) == ""
 
 
-def test_no_incumbent(solver: Solver) -> None:
+def test_outcome_without_an_incumbent(solver: Solver) -> None:
     outcome = solver.solve(models.hidden(), Limits(gap=0.0, time_s=0.2))
     consistent(outcome)
     assert outcome.status is Status.NO_SOLUTION, outcome

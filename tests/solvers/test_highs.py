@@ -37,7 +37,7 @@ def test_a_pool_made_by_somebody_else_is_replaced() -> None:
     assert ours.solve(SMALL, Limits()).status is Status.OPTIMAL
 
 
-def test_nothing_is_left_over_from_the_solve_before() -> None:
+def test_solver_keeps_nothing_between_solves() -> None:
     solver = HighsSolver()
     model = models.hard(24, 4)
     limits = Limits(gap=0.01, time_s=600.0)  # slow machines must not end it

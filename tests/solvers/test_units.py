@@ -178,7 +178,7 @@ def test_a_proof_over_numbers_of_several_sizes_is_repeated(again: Meaning, statu
     assert Repeating(Meaning.INFEASIBLE).solve(plain, EXACT).status is Status.INFEASIBLE
 
 
-def test_what_counts_as_equal_has_the_unit_of_the_costs() -> None:
+def test_equality_tolerance_scales_with_costs() -> None:
     model = knapsack(1e-9)
     x = np.zeros(10)
     x[0] = 1.0  # 37e-9

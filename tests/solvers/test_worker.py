@@ -102,7 +102,7 @@ def test_highs_within_its_memory() -> None:
         assert solver.solve(SMALL, Limits()).status is Status.OPTIMAL
 
 
-def test_what_a_library_prints_does_no_harm() -> None:
+def test_output_of_a_library_does_not_break_the_worker() -> None:
     with worker(FAULTY + "Chatty") as solver:
         assert solver.solve(SMALL, Limits(gap=1.0)).usable
 
@@ -116,7 +116,7 @@ def test_a_worker_that_cannot_start_says_why() -> None:
         assert "unknown solver" in solver.solve(SMALL, Limits()).message
 
 
-def test_by_name_and_by_pickle() -> None:
+def test_worker_takes_solvers_by_name_and_by_pickle() -> None:
     solver = make_solver("worker:highs")
     assert isinstance(solver, IsolatedSolver)
     copy = pickle.loads(pickle.dumps(solver))

@@ -85,7 +85,7 @@ def test_partners() -> None:
     assert [rule for rule, _, _ in across] == ["partners", "partners"]  # not measured
 
 
-def test_one_holder_lets_two_partners_share_and_no_third() -> None:
+def test_gpu_has_at_most_two_partners() -> None:
     one, two = pair("a", "b", {0: [0]})
     for order in ((one, two), (two, one)):
         for third in (named("c", {0: [0]}, None), named("c", {0: [0, 1]}, "a")):

@@ -61,7 +61,7 @@ LOOKUP = RunLookup(SPEEDS, NODES)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_look_at_what_changed_finds_what_a_look_at_everything_finds(seed: int) -> None:
+def test_incremental_check_agrees_with_a_full_check(seed: int) -> None:
     """Round after round: nodes fail and drain, jobs end, change, come back, and may collide."""
     draw = random.Random(seed)
     check = PlacementCheck(LOOKUP)
@@ -91,7 +91,7 @@ def test_a_look_at_what_changed_finds_what_a_look_at_everything_finds(seed: int)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_added_and_does_not_fit_leaves_no_trace(seed: int) -> None:
+def test_refused_addition_leaves_the_check_unchanged(seed: int) -> None:
     draw = random.Random(seed)
     check, before = PlacementCheck(LOOKUP), StateFacts(JOBS, JOBS, {})
     inside: dict[str, Assignment] = {}
@@ -112,7 +112,7 @@ def test_what_is_added_and_does_not_fit_leaves_no_trace(seed: int) -> None:
     assert refused > 30
 
 
-def test_on_a_fleet_a_round_looks_at_the_nodes_that_change_alone(
+def test_incremental_check_visits_changed_nodes_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of 400 nodes in two leaves with uplinks, one job in a hundred moves."""

@@ -132,7 +132,7 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
         assert "is not what the replay wrote" in capsys.readouterr().err
 
 
-def test_what_hangs_is_ended_and_stays_a_failure(here: Path) -> None:
+def test_hanging_cell_is_ended_and_stays_a_failure(here: Path) -> None:
     cell = Cell(mo.Scenario("jobs.csv", "1x8", policy="tests.sweep.poison:slow"))
     limits = Limits(seconds=1.0, attempts=1)  # over before the first round, or while it hangs
     found = run_cells([cell], here / "o", on="local:1", limits=limits)[0]
@@ -327,7 +327,7 @@ def test_limits_that_are_wider_try_again() -> None:
     assert not Failure("signal", -9, "").may_change(Limits(seconds=9), Limits(seconds=5))
 
 
-def test_what_is_left_is_estimated_from_what_ran() -> None:
+def test_remaining_time_is_estimated_from_finished_cells() -> None:
     """10 cells, 2 cached, 4 run in 8 s: 2 s each (two at a time or not), 4 are left: 8 s."""
     assert Progress(10, 5, 1, 2, 8.0).left_s == 8.0
     assert Progress(10, 2, 0, 2, 8.0).left_s is None

@@ -117,7 +117,7 @@ def test_a_leaf_of_two_nodes_on_a_slim_uplink_is_oversubscribed() -> None:
         oversubscription(TWO_LEAVES, "z")
 
 
-def test_only_what_spans_leaves_loads_their_uplinks() -> None:
+def test_only_gangs_across_leaves_load_uplinks() -> None:
     inside = Placement.of({0: [0, 1], 1: [0]})
     across = Placement.of({1: [1], 2: [0, 1]})
     load = uplink_load_gb_per_s(TWO_LEAVES, [(inside, 10.0), (across, 7.0)])

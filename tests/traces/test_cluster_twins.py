@@ -147,7 +147,9 @@ def test_jobs_alone_decide_the_span_and_no_job_exceeds_the_cluster() -> None:
         ("acme-twin/venus", {}, "takes no argument or kalos, got 'venus'"),
     ],
 )
-def test_what_does_not_apply_is_refused(spec: str, options: dict[str, float], rule: str) -> None:
+def test_options_of_other_traces_are_refused(
+    spec: str, options: dict[str, float], rule: str
+) -> None:
     with pytest.raises(InputError, match=rule):
         load_trace(spec, **options)
 

@@ -58,7 +58,7 @@ def test_a_format_keeps_the_contract(known: TraceFormat, spec: str) -> None:
 
 
 @pytest.mark.parametrize(("known", "spec"), SPECS, ids=[spec for _, spec in SPECS])
-def test_its_home_cluster_runs_its_jobs_by_its_speeds(known: TraceFormat, spec: str) -> None:
+def test_home_cluster_of_a_format_runs_its_jobs(known: TraceFormat, spec: str) -> None:
     """A format whose speeds do not attach, or whose home is another, runs next to nothing."""
     require_data(known, spec)
     home = home_cluster(spec)

@@ -34,7 +34,7 @@ def file_of(one: Seeded) -> Path:
     return BOUNDS / f"{one.name}.json"
 
 
-def test_every_round_has_a_certificate_and_every_certificate_a_round() -> None:
+def test_rounds_and_certificates_match_one_to_one() -> None:
     assert sorted(path.stem for path in BOUNDS.iterdir()) == sorted(one.name for one in SEEDED)
     for one in SEEDED:
         given = read_certificate(file_of(one))
@@ -98,7 +98,7 @@ def test_a_bound_without_its_prover_is_refused(tmp_path: Path) -> None:
             read_certificate(path)
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_faults_of_round_certificates_are_named() -> None:
     given = read_certificate(file_of(SMALL))
     assert list(complaints(SEEDED[1], given)) == [
         f"is for {SMALL.name!r}, not for {SEEDED[1].name!r}"

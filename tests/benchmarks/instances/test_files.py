@@ -65,7 +65,7 @@ def test_a_round_is_read_back_bit_for_bit() -> None:
             assert np.asarray(getattr(one, name)).dtype == np.asarray(getattr(two, name)).dtype
 
 
-def test_what_may_be_left_out_gets_its_default() -> None:
+def test_missing_optional_fields_get_their_defaults() -> None:
     document = json.loads(to_json(round_problem()))
     for word in ("rules", "interval_s"):
         document.pop(word)

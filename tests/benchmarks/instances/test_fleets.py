@@ -36,7 +36,7 @@ def test_every_file_belongs_to_a_fleet() -> None:
 
 
 @pytest.mark.parametrize("one", FLEETS, ids=lambda one: one.name)
-def test_what_is_committed_is_true(one: Fleet) -> None:
+def test_committed_fleets_match_their_seeds_and_have_no_gap(one: Fleet) -> None:
     """Model, solution and certificate are of the problem that the seeds give, without a gap."""
     assert to_mps(load(OWN, one.name)) == to_mps(build(one.problem()))
     found = read_fleet_certificate(OWN / f"{one.name}.json")
@@ -47,7 +47,7 @@ def test_what_is_committed_is_true(one: Fleet) -> None:
     assert cost == pytest.approx(found.best)
 
 
-def test_what_is_wrong_with_a_certificate_is_said() -> None:
+def test_faulty_certificates_are_refused_with_the_fault() -> None:
     good = read_fleet_certificate(OWN / f"{MIXED.name}.json")
 
     def said(**changes: object) -> list[str]:

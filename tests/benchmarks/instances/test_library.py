@@ -35,7 +35,7 @@ def name_of(instance: Instance) -> str:
     return instance.name
 
 
-def test_it_covers_what_it_should() -> None:
+def test_library_covers_the_listed_kinds_of_rounds() -> None:
     assert 20 <= len(TABLE) <= 99
     assert min(row.gpus for row in TABLE) == 64
     assert max(row.gpus for row in TABLE) == 2048
@@ -47,7 +47,7 @@ def test_it_covers_what_it_should() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 5 * 2**20
 
 
-def test_every_file_belongs_to_a_row() -> None:
+def test_every_instance_file_has_a_row_in_the_table() -> None:
     named = {f"{row.name}{end}" for row in TABLE for end in (".mps.xz", ".round.json.xz", ".sol")}
     there = {path.name for path in FOLDER.iterdir() if path.is_file()}
     assert there == named | {"library.csv", "README.md"}

@@ -369,7 +369,9 @@ def test_infinite_sides_are_open() -> None:
         ("BOUNDS", "SOS1\nBOUNDS", 18, "unknown section 'SOS1'"),
     ],
 )
-def test_what_the_manuals_leave_open_is_refused(old: str, new: str, line: int, reason: str) -> None:
+def test_mps_lines_that_manuals_leave_open_are_refused(
+    old: str, new: str, line: int, reason: str
+) -> None:
     with pytest.raises(MpsError) as caught:
         from_mps(OWN.replace(old, new, 1))
     assert reason in caught.value.reason

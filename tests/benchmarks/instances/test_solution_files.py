@@ -126,7 +126,7 @@ FILES = {
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_every_solvers_file_is_read(text: str, ends: str, tmp_path: Path) -> None:
+def test_solution_files_of_all_solvers_are_read(text: str, ends: str, tmp_path: Path) -> None:
     path = tmp_path / "found.sol"
     path.write_bytes(text.replace("\n", ends).encode())
     point = read_solution(path, MODEL)
@@ -209,7 +209,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("of", "old", "new", "line", "said"), WRONG)
-def test_what_is_wrong_with_a_file_is_said(
+def test_faulty_solution_files_are_refused_with_the_fault(
     of: str, old: str, new: str, line: int | None, said: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "found.sol"
@@ -295,7 +295,7 @@ def by_scip(model: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("solve", [by_highs, by_glpk, by_cbc, by_scip])
-def test_what_a_solver_writes_is_checked(
+def test_solutions_written_by_solvers_are_checked(
     solve: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert callable(solve)

@@ -16,7 +16,7 @@ FILES = {"gavel.json": 150, "tiresias.json": 60, "baselines.json": 59, "gandiva.
 """Published files and the least number of cases that they hold."""
 
 
-def test_what_is_told_of_easyscale_is_right(public_data):
+def test_easyscale_figures_are_reproduced(public_data):
     if not (public_data / "easyscale").is_dir():
         skip_without_data("EasyScale's trace, which nobody may offer")
     outcome = run_file(fixture_path("easyscale.json"))
@@ -108,14 +108,14 @@ def test_a_wrong_value_is_named_with_both_numbers(tmp_path, capsys):
         {"instances": [{**INSTANCE, "solutions": {"new_policy": {"exact_objective": 1.0}}}]},
     ],
 )
-def test_what_was_not_run_is_never_right(document, tmp_path, capsys):
+def test_cases_that_were_not_run_do_not_count_as_right(document, tmp_path, capsys):
     status, told = validate(tmp_path, capsys, document)
     assert status == 1
     assert "not run: " in told.out
 
 
 @pytest.mark.parametrize("lost", ["row", "column", "both rows"])
-def test_what_is_left_out_of_a_case_does_not_make_it_right(lost, tmp_path, capsys):
+def test_cases_with_missing_parts_do_not_count_as_right(lost, tmp_path, capsys):
     """A job, or what is published of it, that a file lost was compared by nobody."""
     case = json.loads(json.dumps(RUN))
     table = case["reference"]
@@ -128,7 +128,7 @@ def test_what_is_left_out_of_a_case_does_not_make_it_right(lost, tmp_path, capsy
     assert f"{'job 0' if lost == 'column' else 'jobs'}: expected [" in told.out
 
 
-def test_what_our_code_raises_is_wrong_and_the_others_go_on(tmp_path, capsys):
+def test_case_that_raises_is_wrong_and_the_others_still_run(tmp_path, capsys):
     wide = {**TRACES, "wide": [{"job_id": 0, "num_gpu": 9, "submit_time": 0, "duration": 1}]}
     document = {"traces": wide, "cases": [{**RUN, "trace": "wide"}, RUN]}
     status, told = validate(tmp_path, capsys, document)

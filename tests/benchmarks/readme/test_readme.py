@@ -221,7 +221,7 @@ def test_guaranteed_jobs_have_a_column_where_there_are_any() -> None:
         ({"guarantee_misses": 2}, "leaves a guarantee short that could be kept in 2 of 10 rounds."),
     ],
 )
-def test_what_is_wrong_is_said_under_the_table(changes: dict[str, int], sentence: str) -> None:
+def test_remarks_under_the_table_name_shortfalls(changes: dict[str, int], sentence: str) -> None:
     assert sentence in readme.comparison(results(base__jct=row(**changes)), "base")
 
 
@@ -233,7 +233,7 @@ def test_targets_say_met_missed_and_not_measured() -> None:
     assert any("`morphling/mt`" in line and "| not measured | no |" in line for line in lines)
 
 
-def test_what_optimisation_is_worth_by_hand() -> None:
+def test_gain_over_greedy_and_rigid_matches_hand_computation() -> None:
     """1,200 over 1,000 by greed is 20 % more, 3,000 with rigid gangs 200 %."""
     times = {"lookahead": 1000.0, "greedy-lookahead": 1200.0, "srtf": 3000.0}
     rows = {f"base.{key}": row(avg_jct_s=seconds) for key, seconds in times.items()}

@@ -72,7 +72,7 @@ def dominates(a: Scoped, b: Scoped) -> bool:
 
 
 @given(ROWS)
-def test_what_goes_is_dominated_and_what_stays_is_not(rows: list[Scoped]) -> None:
+def test_exactly_the_dominated_candidates_are_removed(rows: list[Scoped]) -> None:
     kept = undominated(rows)
     positions = [next(i for i, r in enumerate(rows) if r is k) for k in kept]
     assert positions == sorted(positions), "the order does not change"
@@ -87,7 +87,7 @@ def test_pruning_twice_changes_nothing(rows: list[Scoped]) -> None:
     assert undominated(undominated(rows)) == undominated(rows)
 
 
-def test_of_equals_the_first_stays() -> None:
+def test_first_of_equal_candidates_is_kept() -> None:
     twins = [Scoped(Scope.NODE, row("4", 2.0)), Scoped(Scope.NODE, row("4", 2.0))]
     assert undominated(twins)[0] is twins[0]
     assert len(undominated(twins)) == 1

@@ -143,7 +143,7 @@ def test_a_pair_has_its_measured_speeds_and_the_gpus_of_one() -> None:
     assert view.configuration(0, k).shape == Shape.of(1)
 
 
-def test_what_asks_for_more_than_a_node_has_is_not_offered() -> None:
+def test_pairs_that_exceed_a_node_are_not_offered() -> None:
     most = CLUSTER.node_types[0].cpus
     view = offered(state(queued("A1", cpus_per_gpu=most - 1), queued("B1", cpus_per_gpu=2)))
     assert pairs(view) == set()
@@ -181,7 +181,7 @@ def test_partners_that_gain_no_longer_may_still_stay() -> None:
     assert found == {("A1", "A2", "V100", True, True)}
 
 
-def test_nobody_comes_to_a_drained_node() -> None:
+def test_pairs_do_not_start_on_a_drained_node() -> None:
     now = state(running("A1", 0, 0), queued("B1"), unavailable=frozenset({0}))
     assert not any(stays for *_, stays, _ in pairs(offered(now)))
 
@@ -197,7 +197,7 @@ def test_every_job_is_offered_partners_of_every_model_and_not_all_of_one() -> No
     assert len(fewer) < len(found)
 
 
-def test_no_gain_no_pairs() -> None:
+def test_pairs_without_a_gain_are_not_offered() -> None:
     view = CandidateBuilder(SPEEDS).view(state(queued("A1"), queued("B1")))
     strict = PairBuilder(SPEEDS, params=PairParams(least_gain=1.5)).extended(
         view, state(queued("A1"), queued("B1"))
@@ -277,7 +277,7 @@ def test_both_jobs_of_a_pair_get_the_same_gpus_and_name_each_other() -> None:
         assert held[one].placement == held[two].placement == Placement.of({0: [gpu]})
 
 
-def test_who_leaves_a_pair_and_starts_alone_on_its_node_gets_another_gpu() -> None:
+def test_job_that_leaves_a_pair_on_its_node_gets_another_gpu() -> None:
     now = state(running("A1", 0, 0, "B1"), running("B1", 0, 0, "A1"))
     view = offered(now)
     start = int(view.offset[1])  # B1 alone in its first configuration, placed on node 0

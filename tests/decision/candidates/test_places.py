@@ -134,7 +134,7 @@ def test_by_type_the_speed_is_that_of_a_place_on_this_type() -> None:
     assert speeds.iteration_s(needy) == 2.0
 
 
-def test_what_stands_in_for_a_request_without_a_place_has_one() -> None:
+def test_substitute_for_an_unplaceable_request_has_a_placement() -> None:
     """12 threads per GPU leave one GPU on each node; the slowest that is left is that on one."""
     cluster = Cluster.uniform(2, X)
     speeds = GangSpeeds.on(cluster, ToySpeeds())

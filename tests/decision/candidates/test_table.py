@@ -117,7 +117,7 @@ def test_holds_and_side_demands() -> None:
         (SideDemand(rdma_gb_per_s=5.0), {"rdma_gb_per_s": 16.0}),
     ],
 )
-def test_what_an_empty_node_cannot_give_is_no_candidate(
+def test_shapes_beyond_an_empty_node_are_not_candidates(
     side: SideDemand, limits: dict[str, float]
 ) -> None:
     belief = speeds({"m": {"1": 8.0, "2": 4.0, "4": 2.0}}, side)
@@ -242,7 +242,7 @@ def columns(problem: RoundProblem) -> list[bytes]:
 
 
 @pytest.mark.parametrize("requests_only", [False, True])
-def test_what_is_remembered_is_what_a_fresh_builder_looks_up(requests_only: bool) -> None:
+def test_cached_candidates_equal_those_of_a_fresh_builder(requests_only: bool) -> None:
     """Jobs come, go, start, move and stop, under one name also another job."""
     belief = speeds({"m": {"1": 8.0, "2": 5.0, "4": 2.0, "2+2": 2.5}, "n": {"1": 3.0, "2": 1.0}})
     seasoned = CandidateBuilder(belief, requests_only=requests_only)

@@ -85,7 +85,7 @@ def test_comparisons_are_bounded() -> None:
     assert undominated(rows, params=DominanceParams(compared=5)) == rows
 
 
-def test_whether_a_job_fits_asks_types_of_nodes_and_not_nodes() -> None:
+def test_fit_is_decided_per_node_type_and_not_per_node() -> None:
     """100,000 nodes of 8: a gang of 12 fits on two of them, one of 800,001 on none."""
     gang = Gang(12, "vgg19")
     speeds = GangTable([gang])

@@ -127,7 +127,9 @@ def _is_forced(name: str, i: int) -> bool:
 @pytest.mark.parametrize(
     ("name", "i"), GOOD + [(name, ~i) for name, i in BAD if _is_forced(name, i)]
 )
-def test_both_models_allow_the_good_and_forbid_the_bad(name: str, i: int, formulation: str) -> None:
+def test_both_models_allow_valid_and_forbid_invalid_decisions(
+    name: str, i: int, formulation: str
+) -> None:
     """Decisions are forced by bounds; ``~i`` counts bad ones."""
     case = CASES[name]
     selection = selection_of(case, case.good[i] if i >= 0 else case.bad[~i])
@@ -144,7 +146,7 @@ def test_both_models_allow_the_good_and_forbid_the_bad(name: str, i: int, formul
     assert status is (Status.OPTIMAL if i >= 0 else Status.INFEASIBLE)
 
 
-def test_every_word_has_a_case() -> None:
+def test_every_rule_keyword_has_a_case() -> None:
     assert {case.word for case in CASES.values()} == {
         "quota",
         "borrow",
@@ -184,7 +186,7 @@ def test_the_policy_refuses_a_decision_that_the_audit_refuses(
         policy.decide(case.before)
 
 
-def test_without_rules_nothing_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decisions_without_rules_have_no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> tuple[()]:
         raise AssertionError("audited")
 

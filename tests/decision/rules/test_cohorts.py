@@ -76,7 +76,7 @@ def drawn(seed: tuple[int, ...]) -> tuple[RoundState, list[CohortQuota]]:
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_no_decision_is_beyond_a_quota_and_none_within_is_refused(block: int) -> None:
+def test_quota_rows_and_audit_agree_on_every_start(block: int) -> None:
     """What the solver starts fits one by one, and of each single start rows and audit agree."""
     started = refused = 0
     for i in range(ROUNDS):

@@ -84,7 +84,7 @@ def test_a_borrower_that_may_not_be_moved_yet_gives_back_when_it_may() -> None:
     assert counts(decide(before, *quotas, MinimumRun(60.0)).allocation) == {"a": 4, "b": 4}
 
 
-def test_what_a_gang_limit_keeps_from_an_owner_can_be_borrowed() -> None:
+def test_gpus_kept_from_an_owner_by_a_gang_limit_can_be_borrowed() -> None:
     quotas = (TenantQuota("mine", 4, borrow_gpus=None), TenantQuota("theirs", 4))
     before = state(cluster(8, 8), queued("a", tenant="mine"), queued("b", tenant="theirs"))
     elastic = decide(before, *quotas).allocation

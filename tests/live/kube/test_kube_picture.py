@@ -43,7 +43,9 @@ def fake() -> Iterator[FakeKube]:
         ({"gpus": 16}, "asks for 16 GPUs"),
     ],
 )
-def test_who_is_left_alone(tmp_path: Path, fake: FakeKube, more: dict[str, Any], why: str) -> None:
+def test_unsuitable_pods_are_left_alone(
+    tmp_path: Path, fake: FakeKube, more: dict[str, Any], why: str
+) -> None:
     for node in ("n1", "n2"):
         fake.cordon(node)  # nobody else starts it either
     fake.submit("odd", **{"gpus": 2, "work_s": 5.0, "work": {"foreign": True}, **more})
@@ -74,7 +76,9 @@ def test_jobs_of_other_controllers_are_started_and_not_stopped(
 
 
 @pytest.mark.parametrize("more", [{"completions": 3}, {"parallelism": 0}])
-def test_more_completions_than_pods(tmp_path: Path, fake: FakeKube, more: dict[str, int]) -> None:
+def test_job_with_more_completions_than_pods_is_left_alone(
+    tmp_path: Path, fake: FakeKube, more: dict[str, int]
+) -> None:
     fake.submit("a", 1, 5.0, pods=1, work={"foreign": True})
     fake.change(("jobs", "ml", "a"), lambda job: job["spec"].update(more))
     fake.advance(1.0)
@@ -167,12 +171,12 @@ def test_quantities(text: Any, amount: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.2.3", ".", "1KiB", "-1", "1 Gi"])
-def test_what_is_no_quantity(text: str) -> None:
+def test_malformed_quantities_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="cpu: must be a quantity"):
         quantity_of(Fields({"cpu": text}, "", None, None), "cpu")
 
 
-def test_what_a_pod_asks_for() -> None:
+def test_pod_requests_add_containers_init_containers_and_overhead() -> None:
     def one(cpu: str, **more: Any) -> dict[str, Any]:
         return {"resources": {"limits": {"cpu": "9", GPU: "1"}, "requests": {"cpu": cpu}}, **more}
 

@@ -146,7 +146,7 @@ def test_jobs(fake: FakeKube) -> None:
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_what_a_suspended_job_exits_with_counts_for_nothing(fake: FakeKube, clean: bool) -> None:
+def test_exit_status_of_a_suspended_job_is_ignored(fake: FakeKube, clean: bool) -> None:
     work = fake.submit("a", 8, 10.0, gates=(), work={"exits_clean": clean})
     fake.advance(5.0)
     assert patched(fake, "job", "a", {"suspend": True}) == 200
@@ -241,7 +241,7 @@ def test_the_commands_are_those_of_kubectl(tmp_path: Path, fake: FakeKube) -> No
     assert fake.work["ml/gang"].over_s
 
 
-def test_by_tls_with_the_token_of_the_pod(
+def test_connection_uses_tls_and_the_pod_token(
     tmp_path: Path, fake: FakeKube, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     openssl = shutil.which("openssl")

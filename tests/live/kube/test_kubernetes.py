@@ -93,7 +93,7 @@ def test_a_start_that_was_cut_short_is_completed(tmp_path: Path, fake: FakeKube)
     assert fake.twice == []
 
 
-def test_what_leads_nowhere_goes_back_to_the_queue(tmp_path: Path, fake: FakeKube) -> None:
+def test_job_without_a_node_returns_to_the_queue(tmp_path: Path, fake: FakeKube) -> None:
     """Somebody takes the node's memory between the look and the scheduler."""
     fake.submit("big", 8, 30.0, "seconds=30", needs={"memory": "400Gi"})
     fake.advance(1.0)
@@ -290,7 +290,7 @@ def test_clocks_apart_do_nothing(tmp_path: Path, fake: FakeKube) -> None:
     assert "clocks are" in commands(tmp_path, "postponed")[0]["why"]
 
 
-def test_what_happened_is_a_run(tmp_path: Path, fake: FakeKube) -> None:
+def test_recorded_history_is_a_valid_run(tmp_path: Path, fake: FakeKube) -> None:
     some_jobs(fake, 8, 5)
     with controller(tmp_path, fake) as one:
         finish(one, fake)

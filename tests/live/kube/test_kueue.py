@@ -54,7 +54,9 @@ def test_a_job_of_kueue_is_stopped_by_its_workload(tmp_path: Path, fake: FakeKub
 
 
 @pytest.mark.parametrize("reports", [False, True])
-def test_it_must_report_what_is_left(tmp_path: Path, fake: FakeKube, reports: bool) -> None:
+def test_kueue_job_must_report_remaining_work(
+    tmp_path: Path, fake: FakeKube, reports: bool
+) -> None:
     with controller(tmp_path, fake, stop_needs="report") as one:
         long = crowded(fake, one, f"{SAYS}{' left=800 iteration_s=1' if reports else ''}")
         steps(one, fake, 40.0)
@@ -63,7 +65,9 @@ def test_it_must_report_what_is_left(tmp_path: Path, fake: FakeKube, reports: bo
 
 
 @pytest.mark.parametrize("verb", ["list", "patch"])
-def test_without_the_rights_it_runs_on(tmp_path: Path, fake: FakeKube, verb: str) -> None:
+def test_job_keeps_running_without_the_rights_to_stop_it(
+    tmp_path: Path, fake: FakeKube, verb: str
+) -> None:
     fake.rules = [one for one in manifest() if (one[0], one[2]) != (verb, "workloads")]
     with controller(tmp_path, fake) as one:
         long = crowded(fake, one)
@@ -75,9 +79,7 @@ def test_without_the_rights_it_runs_on(tmp_path: Path, fake: FakeKube, verb: str
     assert ("may not be requeued" in (tmp_path / "status.txt").read_text()) is (verb == "list")
 
 
-def test_what_kueue_does_not_carry_out_runs_on_and_is_given_back(
-    tmp_path: Path, fake: FakeKube
-) -> None:
+def test_stop_that_kueue_ignores_is_withdrawn(tmp_path: Path, fake: FakeKube) -> None:
     with controller(tmp_path, fake) as one:
         long = crowded(fake, one)
 

@@ -82,7 +82,7 @@ def test_homo_and_level_d1_stay_on_their_type() -> None:
         assert held == [(1, 0), (2, 0), (4, 0)]
 
 
-def test_nothing_is_taken_back_for_who_comes_later() -> None:
+def test_gpus_are_not_taken_back_for_later_jobs() -> None:
     jobs = [job("a"), job("b", "d1", submit_s=250.0)]
     held = rounds("homo", jobs, 7)
     assert held[-1] == {"a": (4, 0), "b": (0, 0)}

@@ -192,7 +192,7 @@ def grown(
     return [e.placement.gpus for e in found.events if isinstance(e, Started) and e.job == "000"]
 
 
-def test_who_is_alone_grows_as_far_as_speeds_are_known_and_cpus_there() -> None:
+def test_lone_job_grows_within_known_speeds_and_cpus() -> None:
     assert grown((1, 2, 3, 4)) == [4]
     assert grown((1, 2, 3)) == [3]
     assert grown((1, 2, 4), cpus=12, cpus_per_gpu=4) == [1], "4 GPUs need 16 CPUs: no growth at all"

@@ -73,7 +73,7 @@ def test_two_on_one_gpu_share_it() -> None:
 
 
 @pytest.mark.parametrize(("models", "guaranteed"), [(("n", "n"), False), (("m", "m"), True)])
-def test_who_was_not_measured_or_has_a_guarantee_takes_turns(
+def test_unmeasured_and_guaranteed_jobs_take_turns(
     models: tuple[str, ...], guaranteed: bool
 ) -> None:
     found = toys(*models, guaranteed=guaranteed)

@@ -50,7 +50,7 @@ def test_equal_jobs_share_and_nobody_waits(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_who_has_what_it_wants_stays_on_its_gpus(name):
+def test_satisfied_jobs_keep_their_gpus(name):
     before = state(cluster(4), running("a", {0: (1, 3)}), running("b", {0: (0, 2)}))
     policy = make_policy(name, CONCAVE, PolicyOptions())
     assert grants(policy.decide(before).allocation) == {"a": {0: (1, 3)}, "b": {0: (0, 2)}}

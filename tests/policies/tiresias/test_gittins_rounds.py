@@ -48,7 +48,7 @@ def test_a_job_keeps_its_index_for_the_quantum_that_it_was_started_for() -> None
     assert INDEX.of_job(used_up, 250.0, 500.0) == INDEX.exact(500.0)
 
 
-def test_where_starts_are_free_the_index_is_the_exact_one() -> None:
+def test_gittins_index_is_exact_with_free_starts() -> None:
     running = held(2, since_s=0.0, attained=200.0, restart_s=0.0)
     assert INDEX.of_job(running, 100.0, 200.0) == INDEX.exact(200.0)
 

@@ -62,7 +62,7 @@ def test_a_job_of_the_first_queue_is_not_promoted() -> None:
     assert book.arrival_s(short) == short.job.submission_s
 
 
-def test_without_a_starvation_knob_nothing_is_remembered() -> None:
+def test_queues_without_starvation_knob_keep_no_history() -> None:
     book = ServiceBook(LIMITS)
     book.observe(at(60_000.0, WAITING))
     assert book.queue(WAITING) == 1

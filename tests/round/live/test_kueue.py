@@ -169,7 +169,9 @@ def test_the_command_explains_a_quota(tmp_path: Path, capsys: pytest.CaptureFixt
         ([node("n", 0), queue("a", 1), workload("w", 1, 1)], "no node has GPUs"),
     ],
 )
-def test_what_is_missing_is_refused(tmp_path: Path, items: list[dict[str, Any]], rule: str) -> None:
+def test_answers_without_queues_workloads_or_gpus_are_refused(
+    tmp_path: Path, items: list[dict[str, Any]], rule: str
+) -> None:
     with pytest.raises(InputError, match=rule) as caught:
         read_live(write(tmp_path, items))
     assert "\n" not in str(caught.value)

@@ -187,7 +187,7 @@ def test_pods_say_where_workloads_are_and_what_others_hold(tmp_path: Path) -> No
     assert said(read(tmp_path, items), "pods outside Kueue are not seen")
 
 
-def test_what_has_no_place_keeps_its_quota_and_what_is_given_back_does_not(tmp_path: Path) -> None:
+def test_workload_on_an_unknown_node_keeps_all_quota_but_reclaimed_pods(tmp_path: Path) -> None:
     """The admitted workload's node is gone: 5 of 8 stay in use; with 4 of its pods done, 1."""
     gone = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["n9"], "count": 5}]}
     for done, starts in ((0, False), (4, True)):
@@ -359,7 +359,7 @@ HELD: dict[str, tuple[list[Item], str]] = {
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_who_may_not_start_waits_with_a_reason(tmp_path: Path, name: str) -> None:
+def test_workload_that_may_not_start_waits_with_a_reason(tmp_path: Path, name: str) -> None:
     items, reason = HELD[name]
     live = read(tmp_path, [at("n0", 8), *items])
     assert live.held["ns/w"].startswith(reason)

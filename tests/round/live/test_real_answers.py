@@ -44,7 +44,7 @@ def held(found: Live) -> dict[str, dict[str, tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_runs_holds_what_its_details_say(release: str) -> None:
+def test_running_jobs_hold_the_gpus_in_their_details(release: str) -> None:
     """L3, L7: by job, by task, on uneven nodes; a job with a node for itself."""
     found = live(release, "squeue")
     assert held(found) == {
@@ -58,7 +58,7 @@ def test_what_runs_holds_what_its_details_say(release: str) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("jobs", ["squeue", "squeue_of_a_user"])
-def test_where_nothing_may_start(release: str, jobs: str) -> None:
+def test_closed_nodes_and_node_limits_are_read_from_slurm(release: str, jobs: str) -> None:
     """L2, L5, L6, L7, L8, L12: flags, lists of nodes, features, components, begin times."""
     found = live(release, jobs)
     state, rules = found.snapshot.state, found.snapshot.rules
@@ -81,7 +81,7 @@ def test_where_nothing_may_start(release: str, jobs: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_who_may_not_see_a_job_does_not_give_its_gpus_away(release: str) -> None:
+def test_gpus_of_hidden_jobs_are_not_given_away(release: str) -> None:
     """L4: jobs 2 and 4 are of another user, under ``PrivateData=jobs``."""
     found = live(release, "squeue_of_a_user")
     assert held(found).keys() == {"1", "3", "5", "in use on n3", "in use on n6"}

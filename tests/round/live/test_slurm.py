@@ -91,7 +91,7 @@ def started(live: Live) -> dict[str, list[str]]:
     }
 
 
-def test_who_runs_waits_and_is_kept_back(tmp_path: Path) -> None:
+def test_jobs_are_sorted_into_running_waiting_and_kept_back(tmp_path: Path) -> None:
     live = read_live(write(tmp_path))
     state = live.snapshot.state
     assert [n.name for n in state.cluster.nodes] == ["n1", "n2", "n3"]
@@ -212,7 +212,7 @@ def test_tasks_that_are_not_named_are_told(tmp_path: Path) -> None:
         ({"nodes": [node("n1", "gpu:4"), node("n1", "gpu:4")]}, "n1"),
     ],
 )
-def test_what_contradicts_itself_is_refused_in_one_line(
+def test_contradictory_answers_are_refused_in_one_line(
     tmp_path: Path, change: dict[str, Any], rule: str
 ) -> None:
     with pytest.raises(InputError, match=rule) as caught:
@@ -230,7 +230,7 @@ def test_what_contradicts_itself_is_refused_in_one_line(
         ("slurm:/no/such.json", "no/such.json: cannot be read"),
     ],
 )
-def test_what_is_no_source(spec: str, rule: str) -> None:
+def test_malformed_sources_are_refused(spec: str, rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         read_live(spec)
 
@@ -268,7 +268,7 @@ def test_lists_of_hosts(text: str, hosts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["n[", "n[]", "n[3-1]", "n[a]", "n1,", ",n1", "n[1-9999999999]"])
-def test_what_is_no_list_of_hosts(text: str) -> None:
+def test_malformed_host_lists_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         expand_hosts(text)
 

@@ -166,7 +166,7 @@ def test_a_record_at_its_end_that_names_gpus_still_holds_them(tmp_path: Path, st
     assert started(found) == {}
 
 
-def test_nothing_starts_where_a_job_has_given_back_some_of_its_nodes(tmp_path: Path) -> None:
+def test_nodes_of_a_partly_released_job_take_no_start(tmp_path: Path) -> None:
     """A job that is about to end on n2 alone, with the details of both of its nodes."""
     ends = runs(1, "n2", "gpu:8(IDX:0-7)", "gpu:8(IDX:0-7)", job_state="COMPLETING")
     jobs = [ends, waits(2, **asks(8)), waits(3, **asks(8))]

@@ -93,7 +93,7 @@ def test_a_share_can_be_rounded_up_and_says_what_that_invents(tmp_path: Path) ->
     assert report.gpu_seconds == 270.0
 
 
-def test_only_completed_is_a_choice_that_is_counted(tmp_path: Path) -> None:
+def test_rows_dropped_by_only_completed_are_counted(tmp_path: Path) -> None:
     sample = SAMPLES["acme"]
     jobs, report = read(tmp_path, "acme", sample.text(), Reading(only="completed"))
     assert [job.name for job in jobs] == ["71"]
@@ -160,7 +160,7 @@ def test_an_hour_that_exists_twice_is_told(tmp_path: Path) -> None:
         "2023-04-02 08:00:00+99:00",
     ],
 )
-def test_what_is_no_time_is_malformed(tmp_path: Path, text: str) -> None:
+def test_malformed_times_are_refused(tmp_path: Path, text: str) -> None:
     line = f"88,u,v,8,48,1,TIMEOUT,{text},2020-07-03 09:00:00,2020-07-03 10:00:00,3600,3600\n"
     _, report = read(tmp_path, "helios", HELIOS + line)
     assert dict(report.dropped) == {"malformed": 1}

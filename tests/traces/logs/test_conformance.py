@@ -43,7 +43,7 @@ def test_a_good_log_is_read_to_the_last_row(name: str, sample: Sample, tmp_path:
 
 
 @EACH
-def test_its_format_is_guessed(name: str, sample: Sample, tmp_path: Path) -> None:
+def test_format_of_each_sample_is_guessed(name: str, sample: Sample, tmp_path: Path) -> None:
     path = put(tmp_path, name, sample.text(), sample.name)
     found, layout = guessed(path)
     assert found == name

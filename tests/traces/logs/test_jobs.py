@@ -58,7 +58,7 @@ def test_every_format_replays_and_keeps_its_gpu_seconds(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_what_a_log_does_not_tell_is_asked_for(name: str, tmp_path: Path) -> None:
+def test_missing_facts_of_a_log_are_asked_for(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_trace(spec_of(name, tmp_path))
     assert next(iter(NEEDED[name])) in str(caught.value)
@@ -143,7 +143,7 @@ def test_a_type_is_known_by_its_name_or_the_part_before_a_dash(
     ),
     scaling=st.sampled_from(["linear", "amdahl:0.9", "gpt2"]),
 )
-def test_who_grants_the_request_replays_the_same_under_any_curve(
+def test_rigid_policy_replays_alike_under_any_scaling_curve(
     tmp_path: Path, jobs: list[tuple[int, int, int]], scaling: str
 ) -> None:
     rows = [
@@ -160,7 +160,7 @@ def test_who_grants_the_request_replays_the_same_under_any_curve(
     assert ends(rigid.run()) == ends(anchored.run())
 
 
-def test_other_numbers_of_gpus_run_by_the_curve() -> None:
+def test_other_gpu_counts_follow_the_scaling_curve() -> None:
     """At 4 GPUs, Amdahl with P = 0.8: S(4) = 1/0.4 = 2.5, S(8) = 1/0.3, S(1) = 1, S(2) = 1/0.6."""
     gang = Gang(4)
     rows = GangTable([gang], "amdahl:0.8").configurations(gang.name, A800_NODE, 64, Span.NODE)

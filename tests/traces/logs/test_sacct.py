@@ -80,7 +80,7 @@ def test_a_row_goes_to_the_first_reason(
     assert [job.name for job in jobs] == ["1"]
 
 
-def test_who_accounts_no_gpus_is_told(tmp_path: Path) -> None:
+def test_sacct_without_gpu_accounting_is_an_error_finding(tmp_path: Path) -> None:
     line = sacct(held="cpu=4,node=1", asked="cpu=4")
     _, report = read_sacct(tmp_path, line)
     assert report.findings["no-gpu-tracking"].count == 1

@@ -167,7 +167,7 @@ def test_tasks_of_an_array(text: str, tasks: tuple[int, int | None]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1,2,...", "a-b", "8-3", "0-99999999"])
-def test_no_tasks_of_an_array(text: str) -> None:
+def test_malformed_array_tasks_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="tasks"):
         tasks_of(text)
 
@@ -270,7 +270,7 @@ def test_outcomes_in_the_words_of_others(tmp_path: Path, word: str, outcome: str
 
 
 @pytest.mark.parametrize("word", ["PEND", "PD", "hqw", "RUN", "USUSP", "R"])
-def test_what_waits_or_runs_in_the_words_of_others_is_no_job(tmp_path: Path, word: str) -> None:
+def test_foreign_words_for_waiting_and_running_are_not_jobs(tmp_path: Path, word: str) -> None:
     jobs, report = table(tmp_path, "job,submit,gpus,duration,state", f"a,0,1,600,{word}")
     assert jobs == []
     assert sum(report.dropped.values()) == 1

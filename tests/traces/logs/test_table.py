@@ -129,7 +129,7 @@ def test_equal_lines_are_one_job_only_where_jobs_have_names(tmp_path: Path) -> N
         ("when,gpus,run", "submit", "must be WHAT=COLUMN,..., got 'submit'"),
     ],
 )
-def test_what_cannot_be_told_is_asked_for(
+def test_ambiguous_columns_are_asked_for(
     tmp_path: Path, header: str, columns: str | None, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
@@ -275,7 +275,7 @@ def test_columns_of_a_site_are_a_class_of_two_lines(own: Path) -> None:
         ("nothing", "cannot import .*nothing"),
     ],
 )
-def test_what_is_no_format_is_refused(own: Path, name: str, said: str) -> None:
+def test_unknown_formats_are_refused(own: Path, name: str, said: str) -> None:
     for read_it in (load_trace, lint):
         with pytest.raises(InputError, match=said):
             read_it(f"{own}:{name}:x.csv")
