@@ -48,9 +48,9 @@ Write your own
     Stateless       Objective that needs only the round's tables
     Level           One goal of a ranked list: maximise ``sum value x`` over the options
 
-    LoadedTrace     A trace with the speeds that its jobs truly have
-    TableReader     Reads a table with one row per line
-    LogRow          One job of a log; before attempts are folded, one attempt
+    LoadedTrace     Trace with the true speeds of its jobs
+    TableReader     Reader of a table with one row per line
+    LogRow          Job of a log, or one attempt before attempts are folded
 
     InputError      Refused input, with the file, line, field and rule that are needed to mend it
 

@@ -78,11 +78,11 @@ class Audit:
     every_s
         Seconds between two of them.
     gpus
-        Of the cluster.
+        GPUs of the cluster.
     instants
         In order.
     notes
-        What was assumed.
+        Assumptions, a line each.
     """
 
     every_s: float

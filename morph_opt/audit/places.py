@@ -24,7 +24,7 @@ class Places:
     recorded
         The log; names of its nodes are those of the cluster, or of equal nodes in the same number.
     cluster
-        Where it happened.
+        Cluster of the log.
 
     Raises
     ------

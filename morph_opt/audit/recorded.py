@@ -54,7 +54,7 @@ class RecordedJob:
     name, partition
         Its id; partition, virtual cluster or tenant.
     submit_s, end_s
-        From when on it was there, until when; infinite for one that was there at the end.
+        Its submission and end; the end is infinite if it was still there at the end of the log.
     gpus
         GPUs that it asked for.
     nodes
@@ -62,7 +62,7 @@ class RecordedJob:
     gpu_type
         Type that it held; None if not known.
     intervals
-        When it held GPUs, ascending; components of one job at the same time.
+        Intervals in which it held GPUs, ascending; those of components overlap.
     ready_s
         Instant from which it waited for GPUs: later than ``submit_s`` for a begin time,
         infinite for a job that was held until it was gone.
@@ -96,9 +96,9 @@ class Recorded:
     jobs
         In order of submission.
     notes
-        What was left out or assumed, a line each.
+        Lines on what was left out or assumed.
     cluster
-        Of a run folder, which knows it.
+        Cluster of a run folder; None for a log.
     window
         Instants from which and before which it is audited.
     """

@@ -57,7 +57,7 @@ def unpack(archive: Path, root: Path, members: Mapping[str, str]) -> None:
     archive
         The file; its checksum has been verified.
     root
-        What the members' paths are below.
+        Folder below which the members are written.
     members
         Path of each, and how its name in the archive ends.
 

@@ -33,10 +33,9 @@ class Dataset:
         Git blob id of the files of which no SHA-256 is known: the SHA-1 of ``blob <bytes>``, a zero
         byte and the content.
     members
-        Of files that are archives: what is taken out of them, by its path below the root, and how
-        its name in the archive ends.
+        Members of each archive by their path below the root, with the end of their name in it.
     citation
-        How the publisher wants to be cited, or is named.
+        Citation that the publisher asks for, or the publisher's name.
     large
         Whether the files are in Git LFS.
     """

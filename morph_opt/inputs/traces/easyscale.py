@@ -45,7 +45,7 @@ class ElasticRow:
     Parameters
     ----------
     name, model, submit_s
-        Of the job.
+        Name, model and submission of the job.
     workers, batch
         Workers (``max_parallelism``), and samples of each per step.
     samples

@@ -38,7 +38,7 @@ class LoadedTrace:
     kind
         ``"twin"`` (generated), ``"original"`` (published) or ``"file"`` (the user's).
     account
-        What was read, dropped, assumed and changed, of a log; None for other traces.
+        Account of a log: read, dropped, assumed, changed; None for other traces.
     first_start_s
         Start-up of a first start, where run times contain it; None for that of the engine.
     notice
@@ -175,7 +175,7 @@ def generated(
     Parameters
     ----------
     name, speeds, home, arguments, options
-        As of `TraceFormat`.
+        Fields of `TraceFormat`.
     draw
         From argument, seed and options to jobs and speeds.
     others

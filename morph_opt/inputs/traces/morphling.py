@@ -117,7 +117,7 @@ def read_workload(
         (`morph_opt.inputs.traces.searches`; empty for none); ``duration`` and ``bandwidth`` may be
         left out.
     name, description
-        Of the trace.
+        Name and description of the trace.
     models
         Models that the speed model knows.
 

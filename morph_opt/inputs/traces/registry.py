@@ -93,7 +93,7 @@ class _Spec:
     format
         Its built-in format; None for a CSV file, a user's own source and what is unknown.
     argument
-        What the format's `load` takes.
+        Argument of the format's `load`.
     paths
         Files or folders that it names.
     before, after
@@ -243,7 +243,7 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
     seed
         Member of the family, for generated traces; 0 is the project's fixed twin.
     **options
-        What the trace's format declares: ``jobs``, ``gpus`` and ``days`` of a cluster twin, those
+        Options of the trace's format: ``jobs``, ``gpus`` and ``days`` of a cluster twin, those
         of `morph_opt.inputs.traces.options.LOG_OPTIONS` of a log. None is as not given.
 
     Raises

@@ -12,7 +12,7 @@ class RequestedSpeeds:
     Parameters
     ----------
     speeds
-        Where the times come from.
+        Speed model of the times.
     node_type
         Nodes that the jobs are requested on.
     """

@@ -56,7 +56,7 @@ def resample(argument: str, *, seed: int, load_trace: Callable[..., LoadedTrace]
     argument
         Behind ``resampled/``.
     seed
-        Of the draw.
+        Seed of the draw.
     load_trace
         `morph_opt.inputs.traces.registry.load_trace`.
 

@@ -68,7 +68,7 @@ class _Known:
     used
         GPUs that are in use by index, and their number; None if the record does not state them.
     features
-        Of the node.
+        Features of the node.
     busy
         Whether something runs there, with GPUs or without.
     mixed

@@ -103,7 +103,7 @@ def cluster_twin(
     seed
         Member of the family, at least 0; 0 is the project's fixed twin.
     jobs, gpus, days
-        How many jobs, for how large a cluster, submitted over how long. What is not given follows
+        Number of jobs, GPUs of the cluster, days of submissions. What is not given follows
         from the published ratio of demand to capacity; 2,048 GPUs and 7 days where that leaves a
         choice. Jobs larger than the cluster are not drawn.
 
@@ -199,7 +199,7 @@ def _stratum_means(weight: Floats, edges_s: Floats, count: int) -> Floats:
     Parameters
     ----------
     weight
-        Of each bin, shape ``(bins,)``.
+        Quantity of each bin, shape ``(bins,)``.
     edges_s
         Limits of the bins; inside a bin the logarithm is spread evenly.
     """

@@ -19,9 +19,9 @@ class Account:
     Parameters
     ----------
     report
-        Of the reading.
+        Report of the reading.
     assumed, changed
-        What is not in the log; what is there and was altered.
+        Facts that are not in the log; facts of the log that were altered.
     terms
         Licence and citation of a published log.
     short

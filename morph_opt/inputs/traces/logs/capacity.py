@@ -38,7 +38,7 @@ def read_capacity(path: Path, zone: str) -> tuple[Step, ...]:
     path
         With a column ``date`` or ``time`` (of text that names a time, or a day) and ``total``.
     zone
-        Of times that name none.
+        Zone of times that name none.
 
     Raises
     ------

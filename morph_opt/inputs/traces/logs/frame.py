@@ -23,12 +23,12 @@ class LogFrame:
     Parameters
     ----------
     name
-        Of the file, shown in legends.
+        Name of the file, shown in legends.
     jobs
         One row per job, CPU jobs (0 GPUs) included: ``submit_s``, ``start_s``, ``run_s``,
         ``queue_s``, ``gpus``, ``gpu_s``, ``kind``, ``tenant``, ``user``, ``outcome``, ``attempts``.
     notes
-        What was read, dropped and assumed.
+        Statements of what was read, dropped and assumed.
     """
 
     name: str

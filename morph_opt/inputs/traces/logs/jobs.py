@@ -63,11 +63,11 @@ def load_log(
     path, known, how
         The log, its format, and how it is read.
     mapped
-        How rows become jobs.
+        Options of how rows become jobs.
     name
-        What the user calls it.
+        Name for the user.
     seed
-        Of ``sampled``.
+        Seed of ``sampled`` jobs.
     terms
         Licence and citation of a published log.
 

@@ -98,7 +98,7 @@ def lint(
         The log and its format; without one, ``FORMAT:PATH``, or a path whose format is guessed.
         Or both, and how it is read.
     how
-        How it is read, if it does not state that itself.
+        Options of reading, for what the log does not state.
     cluster_gpus
         GPUs of the cluster, to compare demand and capacity; None if unknown.
     capacity

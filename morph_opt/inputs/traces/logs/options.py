@@ -38,13 +38,13 @@ def load_spec(
     Parameters
     ----------
     spec
-        Which log.
+        The log.
     name
-        What the user calls it.
+        Name for the user.
     seed
-        Of sampled jobs.
+        Seed of sampled jobs.
     options
-        Of `morph_opt.inputs.traces.options.LOG_OPTIONS`, by name.
+        Values by name, as in `morph_opt.inputs.traces.options.LOG_OPTIONS`.
     terms
         Licence and citation of a published log.
 

@@ -108,7 +108,7 @@ class LogSpec:
     Parameters
     ----------
     name
-        Of the format, or its import path.
+        Name of the format, or its import path.
     path, window
         The parts; no window is None.
     """

@@ -31,7 +31,7 @@ class Cell:
     Parameters
     ----------
     model, gpus
-        Of every job in the cell.
+        Model and GPUs of every job in the cell.
     jobs
         Number of jobs.
     gpu_hours
@@ -54,7 +54,7 @@ class Phase:
     Parameters
     ----------
     end_s
-        Where it ends; it begins where the one before it ends.
+        Its end; it begins at the end of the previous one.
     jobs
         Jobs that arrive, by size class (`size_class`).
     bursts

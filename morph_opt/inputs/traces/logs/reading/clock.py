@@ -110,7 +110,7 @@ class Clock:
     naive
         Times read so far that named no zone.
     ambiguous
-        Of these, the ones in an hour that exists twice, or not at all, when clocks are changed.
+        Number of these in an hour that exists twice, or not at all, when clocks are changed.
     zoned
         Times read so far that named a zone, or were numbers of seconds since 1970.
 

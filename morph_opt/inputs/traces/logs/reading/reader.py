@@ -62,9 +62,9 @@ class Reader(ABC):
     path, how
         The log, and how it is read, if it does not state that itself.
     clock
-        Of its times.
+        Clock of its times.
     report
-        Where findings about the whole file go.
+        Report for findings about the whole file.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ class Record(NamedTuple):
     Parameters
     ----------
     line
-        Where it begins.
+        Its first line.
     text
         Its text; equal texts are the same row twice.
     content

@@ -45,7 +45,7 @@ class Report:
     sha256, files
         Digest of the file; of each file if there are several.
     options
-        How it was read.
+        Options of reading.
     assumed
         Assumptions about what the log does not state, in sentences.
     """

@@ -69,11 +69,11 @@ class LogRow(NamedTuple):
     status
         As in the log.
     outcome
-        What the status means.
+        Meaning of the status.
     tenant, user
         Virtual cluster, account, queue or organisation; user. "" where the log has none.
     kind
-        What the job is: workload type, application, priority class; None if unknown.
+        Kind of job: workload type, application, priority class; None if unknown.
     limit_s
         Time limit; None if unknown.
     attempts

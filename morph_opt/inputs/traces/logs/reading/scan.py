@@ -36,7 +36,7 @@ class Scan:
     known
         Its format.
     how
-        How it is read, if it does not state that itself.
+        Options of reading, for what the log does not state.
     strict
         Whether the first malformed row ends it; else malformed rows are counted.
     also
