@@ -7,68 +7,86 @@ record that has its measurement; the others were set by profile when the method 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from math import inf
+from typing import Any
 
 
-def _require(params: object, low: float, high: float, *names: str, whole: bool = False) -> None:
-    """Refuse fields outside ``low`` to ``high`` or, with ``whole``, that are not whole numbers.
+def number(default: Any, least: float = 0, most: float = inf) -> Any:
+    """Declare a field from ``least`` to ``most``; fields without a declaration are at least 0."""
+    return field(default=default, metadata={"least": least, "most": most})
+
+
+def above(default: Any, limit: float = 0, most: float = inf) -> Any:
+    """Declare a field larger than ``limit``, up to ``most``."""
+    return field(default=default, metadata={"above": limit, "most": most})
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Base of parameter classes: each field is checked against its declared range when it is set.
+
+    Fields that hold parameters themselves are skipped; of tuples every element is checked.
 
     Raises
     ------
     ValueError
         With the class, the field and its range.
     """
-    for name in names:
-        value = getattr(params, name)
-        kind = "a whole number" if whole else "a number"
-        if (whole and not isinstance(value, int)) or not low <= value <= high:
-            where = f"{type(params).__name__}.{name}"
-            raise ValueError(f"{where} must be {kind} from {low:g} to {high:g}, got {value!r}")
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            given = getattr(self, one.name)
+            if isinstance(given, Params) or (given is None and "None" in str(one.type)):
+                continue
+            whole, limit = one.type == "int", one.metadata.get("above")
+            least, most = one.metadata.get("least", 0), one.metadata.get("most", inf)
+            for value in given if isinstance(given, tuple) else (given,):
+                kind = isinstance(value, int if whole else (int, float))
+                low = value >= least if limit is None else value > limit
+                if not kind or isinstance(value, bool) or not low or not value <= most:
+                    rule = "a whole number" if whole else "a number"
+                    rule += f" from {least:g}" if limit is None else f" above {limit:g}"
+                    rule += "" if most == inf else f" to {most:g}"
+                    name = f"{type(self).__name__}.{one.name}"
+                    raise ValueError(f"{name} must be {rule}, got {value!r}")
 
 
 # ------------------------------------------------------------------ columns and patterns
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnParams:
+class ColumnParams(Params):
     """How long columns are processed and small answers are remembered."""
 
-    stretch: int = 2**15
+    stretch: int = number(2**15, 1)
     """Rows of a long column processed together: their look-ups fit in a processor's cache."""
-    fewer: int = 8
+    fewer: int = number(8, 1)
     """Columns per distinct column from which `alike_columns` keeps the distinct ones alone."""
-    most_known: int = 64
+    most_known: int = number(64, 1)
     """Answers that `by_content` remembers of one function."""
     largest_known: int = 2**17
     """Largest size of remembered arguments, in bytes."""
-
-    def __post_init__(self) -> None:
-        _require(self, 1, inf, "stretch", "fewer", "most_known", whole=True)
-        _require(self, 0, inf, "largest_known", whole=True)
 
 
 COLUMNS = ColumnParams()
 
 
 @dataclass(frozen=True, slots=True)
-class PatternParams:
+class PatternParams(Params):
     """Limits of counting how a node can be cut into slots."""
 
-    kinds: int = 8
+    kinds: int = number(8, 1)
     """Largest number of slot kinds of a class that tell side resources apart (node_pattern.md)."""
-    patterns: int = 20_000
+    patterns: int = number(20_000, 1)
     """Largest number of patterns of one free state; beyond, nodes are named instead."""
-
-    def __post_init__(self) -> None:
-        _require(self, 1, inf, "kinds", "patterns", whole=True)
 
 
 PATTERNS = PatternParams()
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeParams:
+class DecodeParams(Params):
     """Limits of finding nodes for a choice by heuristics and by search."""
 
     slotted: int = 2_000_000
@@ -78,9 +96,6 @@ class DecodeParams:
     most_tries: int = 5_000
     """Placements of a part after which that search gives up."""
 
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "slotted", "most_parts", "most_tries", whole=True)
-
 
 DECODE = DecodeParams()
 
@@ -89,15 +104,15 @@ DECODE = DecodeParams()
 
 
 @dataclass(frozen=True, slots=True)
-class PriceSearchParams:
+class PriceSearchParams(Params):
     """Search for prices with the least bound (docs/formulations/prices.md, "Good prices").
 
     ``top`` of a row below is the largest value per unit that any option has of it.
     """
 
-    evaluations: int = 60
+    evaluations: int = number(60, 1)
     """Largest number of evaluations of the relaxation."""
-    close: float = 1e-9
+    close: float = number(1e-9, 0, 1)
     """Relative distance to the least bound at which cutting planes end."""
     radius: float | None = None
     """Relative size of the first box; None for ``fresh``, or ``near`` if prices are given."""
@@ -105,49 +120,41 @@ class PriceSearchParams:
     """Relative size of the first box without prices to start from."""
     near: float = 0.05
     """Relative size of the first box around given prices."""
-    grows: float = 1.0
+    grows: float = number(1.0, 1)
     """Factor of the box where the bound falls by more than ``good`` of the predicted fall."""
-    good: float = 0.5
+    good: float = number(0.5, 0, 1)
     """Part of the predicted fall above which the box grows."""
-    poor: float = 0.1
+    poor: float = number(0.1, 0, 1)
     """Part of the predicted fall below which the box shrinks."""
-    shrinks: float = 0.5
+    shrinks: float = number(0.5, 0, 1)
     """Factor of the box where the cutting planes predicted badly."""
-    widens: float = 4.0
+    widens: float = number(4.0, 1)
     """Factor of the box where only its sides hold the planes' minimum back."""
-    least_radius: float = 1e-10
+    least_radius: float = number(1e-10, 0, 1)
     """Relative size of the box at which the search ends."""
     least_width: float = 0.05
     """Smallest width of the box at a price near 0, in units of ``top``."""
-    first: float = 0.25
+    first: float = number(0.25, 0, 1)
     """First price of GPUs and slots, in units of ``top``."""
-    highest: float = 1.25
+    highest: float = number(1.25, 1)
     """Largest price searched, in units of ``top``: above 1 no option pays it."""
     least_price: float = 1e-3
     """First price above 0 when one price is raised until the bound rises, in units of ``top``."""
-    doubles: float = 2.0
+    doubles: float = number(2.0, 1)
     """Factor by which one price is raised until the bound rises."""
-    halved_every: int = 3
+    halved_every: int = number(3, 1)
     """Steps after which the bracket of one price is halved instead of intersected."""
     least_bracket: float = 1e-14
     """Width of the bracket of one price at which the search ends, in units of ``top``."""
-    tied: float = 1e-6
+    tied: float = number(1e-6, 0, 1)
     """Relative fall of the bound from which a row is priced that only a tie keeps."""
-
-    def __post_init__(self) -> None:
-        _require(self, 1, inf, "evaluations", "halved_every", whole=True)
-        _require(self, 0, 1, "close", "good", "poor", "shrinks", "first", "least_radius", "tied")
-        _require(self, 0, inf, "fresh", "near", "least_width", "least_price", "least_bracket")
-        _require(self, 1, inf, "grows", "widens", "highest", "doubles")
-        if self.radius is not None:
-            _require(self, 0, inf, "radius")
 
 
 PRICE_SEARCH = PriceSearchParams()
 
 
 @dataclass(frozen=True, slots=True)
-class LpRoundingParams:
+class LpRoundingParams(Params):
     """From prices to a choice within the rows (docs/formulations/prices.md, ladder step 1)."""
 
     short: float = 3.0
@@ -156,69 +163,54 @@ class LpRoundingParams:
     """Smallest such cost, in units of the best cut's value."""
     least_share: float = 1e-9
     """Share of a cut in the master's answer up to which it is left out."""
-    keys: int = 6
+    keys: int = number(6, 1)
     """Rows by whose use jobs are sorted before they take their cuts."""
     key_weight: float = 1e3
     """Weight of row d in that sort key, in units of d + 1: later rows sort before earlier ones."""
-    passes: int = 20
+    passes: int = number(20, 1)
     """Largest number of repairs of each row."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "short", "least_short", "least_share", "key_weight")
-        _require(self, 1, inf, "keys", "passes", whole=True)
 
 
 LP_ROUNDING = LpRoundingParams()
 
 
 @dataclass(frozen=True, slots=True)
-class PlacingParams:
+class PlacingParams(Params):
     """Nodes for a choice, and use of what is left over (docs/formulations/prices.md, step 1)."""
 
-    next_best: int = 12
+    next_best: int = number(12, 1)
     """Options that a job without nodes tries, by falling reduced value."""
-    passes: int = 6
+    passes: int = number(6, 1)
     """Largest number of passes over the free GPUs: a move may make room for another."""
-    moves: int = 4_000
+    moves: int = number(4_000, 1)
     """Moves tried per pass."""
-    widens: int = 4
+    widens: int = number(4, 2)
     """Factor by which more moves are sorted where too few of the first have nodes."""
     sifted: int = 2**15
     """Candidates above which moves without nodes are left out before they are tried."""
-    bucket: int = 16
+    bucket: int = number(16, 1)
     """Nodes of a bucket from which their side resources are compared all at once."""
-    bucket_widens: int = 4
+    bucket_widens: int = number(4, 2)
     """Factor by which such comparisons take in more nodes each time."""
-
-    def __post_init__(self) -> None:
-        _require(self, 1, inf, "next_best", "passes", "moves", "bucket", whole=True)
-        _require(self, 2, inf, "widens", "bucket_widens", whole=True)
-        _require(self, 0, inf, "sifted", whole=True)
 
 
 PLACING = PlacingParams()
 
 
 @dataclass(frozen=True, slots=True)
-class SlotParams:
+class SlotParams(Params):
     """Prices of slots (docs/formulations/prices.md, "Slots")."""
 
-    most_gangs: int = 8
+    most_gangs: int = number(8, 0, 16)
     """Jobs of a node whose subsets are enumerated; further jobs pay nothing to stay."""
     shifts: int = 24
     """Largest number of times that the shares of gangs are moved between their nodes."""
-    shift: float = 0.3
+    shift: float = number(0.3, 0, 1)
     """Relative change of a share at the first of them."""
-    fades: float = 0.95
+    fades: float = number(0.95, 0, 1)
     """Factor of that change from one time to the next."""
-    forced: float = 8.0
+    forced: float = number(8.0, 1)
     """Largest payment of a stay, in units of the largest value: a job without a start must stay."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, 16, "most_gangs", whole=True)
-        _require(self, 0, inf, "shifts", whole=True)
-        _require(self, 0, 1, "shift", "fades")
-        _require(self, 1, inf, "forced")
 
 
 SLOTS = SlotParams()
@@ -228,7 +220,7 @@ SLOTS = SlotParams()
 
 
 @dataclass(frozen=True, slots=True)
-class KnapsackParams:
+class KnapsackParams(Params):
     """Items, tables and their search (docs/formulations/knapsack.md)."""
 
     weight: float = 100.0
@@ -237,56 +229,44 @@ class KnapsackParams:
     """Possible distinct sizes up to which the sizes that occur are found by counting."""
     few_states: int = 2**12
     """States times sizes up to which one step of the tables takes all sizes of a job at once."""
-    checked: int = 2**14
+    checked: int = number(2**14, 1)
     """Entries of tables checked together: they fit in a processor's cache."""
-    grain: float = 1e3
+    grain: float = number(1e3, 1)
     """Width of a tie between bounds, in units of rounding ("Ties")."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "weight")
-        _require(self, 1, inf, "grain")
-        _require(self, 0, inf, "few_keys", "few_states", whole=True)
-        _require(self, 1, inf, "checked", whole=True)
 
 
 KNAPSACK = KnapsackParams()
 
 
 @dataclass(frozen=True, slots=True)
-class CoreParams:
+class CoreParams(Params):
     """Prices of GPUs by Newton's method on a smoothed bound (docs/formulations/knapsack.md).
 
     Widths are in units of the range of values.
     """
 
-    widest: float = 0.05
+    widest: float = number(0.05, 0, 1)
     """Width of the soft maximum at which the search begins."""
-    narrower: float = 0.25
+    narrower: float = number(0.25, 0.01, 0.99)
     """Factor of the width from one stage to the next."""
-    close: float = 0.05
+    close: float = number(0.05, 0, 1)
     """Sum of the widths of all jobs at which the search ends."""
-    steps: int = 2
+    steps: int = number(2, 1)
     """Newton steps per width: B is then within 0.002 % of the least ("The core")."""
-    ridge: float = 1e-6
+    ridge: float = number(1e-6, 0, 1)
     """Share of the trace that is added to the diagonal of the second derivative."""
-    least_ridge: float = 1e-12
+    least_ridge: float = number(1e-12, 0, 1)
     """Smallest such addition."""
-    descent: float = 1e-4
+    descent: float = number(1e-4, 0, 1)
     """Part of the linear prediction by which a step must lower the bound (Armijo's rule)."""
-    shorter: float = 0.3
+    shorter: float = number(0.3, 0.01, 0.99)
     """Factor by which a step is shortened until it does."""
-    shortest: float = 1e-2
+    shortest: float = number(1e-2, 0, 1)
     """Length at which a step is taken whatever it lowers."""
     spread: float = 4.0
     """Jobs share their items by a soft maximum this many times narrower than a job's slack."""
     idle: float = 1e-3
     """Price of an idle GPU without a price, in units of the largest price."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, 1, "widest", "close", "ridge", "least_ridge", "descent", "shortest")
-        _require(self, 0.01, 0.99, "narrower", "shorter")
-        _require(self, 1, inf, "steps", whole=True)
-        _require(self, 0, inf, "spread", "idle")
 
 
 CORE = CoreParams()
@@ -296,42 +276,34 @@ CORE = CoreParams()
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingParams:
+class ScalingParams(Params):
     """Sizes to which models are scaled (`formulations.scaling`); all are powers of two."""
 
-    small: float = 2.0**-10
+    small: float = number(2.0**-10, 0, 1)
     """Smallest size that is left as it is."""
-    large: float = 2.0**20
+    large: float = number(2.0**20, 1)
     """Largest size that is left as it is."""
-    dearest: float = 2.0**10
+    dearest: float = number(2.0**10, 1)
     """Largest cost of a scaled objective; a largest cost of 1 to ``large`` is left as it is."""
-    widest: float = 2.0**30
+    widest: float = number(2.0**30, 1)
     """Largest entry of a row, in units of its side."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, 1, "small")
-        _require(self, 1, inf, "large", "dearest", "widest")
 
 
 SCALING = ScalingParams()
 
 
 @dataclass(frozen=True, slots=True)
-class ShareParams:
+class ShareParams(Params):
     """Models of target shares (docs/formulations/fairness.md, "How it is solved")."""
 
-    small_share: float = 2.0**-10
+    small_share: float = number(2.0**-10, 0, 1)
     """Share of the time below which a column is scaled to the job's own need."""
-    spare: float = 2.0
+    spare: float = number(2.0, 1)
     """Upper limit of such a column, in units of that need."""
-    clear: float = 0.9
+    clear: float = number(0.9, 0, 1)
     """Part of the fastest type's speed below which all other types must be to fix a job there."""
-    negligible: float = 1e-9
+    negligible: float = number(1e-9, 0, 1)
     """Part of a job's top speed that solvers cannot tell from 0."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, 1, "small_share", "clear", "negligible")
-        _require(self, 1, inf, "spare")
 
 
 SHARES = ShareParams()
@@ -341,62 +313,51 @@ SHARES = ShareParams()
 
 
 @dataclass(frozen=True, slots=True)
-class RatioParams:
+class RatioParams(Params):
     """Finish-time ratios (measured in docs/decisions/0011-finish-time-ratios.md)."""
 
     power: float = 5.0
     """Exponent k: how much more a late job counts than one on time."""
-    restart_weight: float = 2.0
+    restart_weight: float = number(2.0, 1)
     """Times that a start-up caused by the round counts."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "power")
-        _require(self, 1, inf, "restart_weight")
 
 
 RATIOS = RatioParams()
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceParams:
+class ServiceParams(Params):
     """Service that is owed or ranked (docs/formulations/fairness.md, las.md)."""
 
-    horizon_s: float = 1800.0
+    horizon_s: float = number(1800.0, 1e-9)
     """Seconds in which a lag is made up for."""
-    amortise_s: float = 600.0
+    amortise_s: float = number(600.0, 1e-9)
     """Seconds of service that a start-up is charged to."""
-
-    def __post_init__(self) -> None:
-        _require(self, 1e-9, inf, "horizon_s", "amortise_s")
 
 
 SERVICE = ServiceParams()
 
 
 @dataclass(frozen=True, slots=True)
-class WorkParams:
+class WorkParams(Params):
     """Completion rates weighed by work or money (docs/formulations/makespan.md, cost.md)."""
 
     power: float = 0.9
     """Exponent of the work that is left, chosen on twins of `base` (makespan.md)."""
-    restart_weight: float = 2.0
+    restart_weight: float = number(2.0, 1)
     """Times that a start-up caused by the round counts (docs/formulations/objectives.md, jct)."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "power")
-        _require(self, 1, inf, "restart_weight")
 
 
 WORK = WorkParams()
 
 
 @dataclass(frozen=True, slots=True)
-class LookaheadParams:
+class LookaheadParams(Params):
     """Prices of GPU-seconds by the backlog (docs/formulations/lookahead.md)."""
 
-    most_waits: int = 128
+    most_waits: int = number(128, 2)
     """Largest number of instants at which a wait may end; beyond, evenly many are tried."""
-    steps: int = 100
+    steps: int = number(100, 1)
     """Multiplicative steps towards the values of node classes: within 2 % ("The price")."""
     first_step: float = 0.5
     """Length of the first; the i-th one's is divided by the root of i."""
@@ -405,26 +366,18 @@ class LookaheadParams:
     least_stay: float = 2e-3
     """Smallest value of a stay, likewise."""
 
-    def __post_init__(self) -> None:
-        _require(self, 2, inf, "most_waits", whole=True)
-        _require(self, 1, inf, "steps", whole=True)
-        _require(self, 0, inf, "first_step", "least_start", "least_stay")
-
 
 LOOKAHEAD = LookaheadParams()
 
 
 @dataclass(frozen=True, slots=True)
-class SavedTimeParams:
+class SavedTimeParams(Params):
     """Smallest values under `saved-time` (docs/formulations/saved-time.md)."""
 
     least_start: float = 0.1
     """Smallest value of a start at the job's best speed, in rounds."""
     least_stay: float = 0.2
     """Smallest value of a stay at the job's best speed, in rounds."""
-
-    def __post_init__(self) -> None:
-        _require(self, 0, inf, "least_start", "least_stay")
 
 
 SAVED_TIME = SavedTimeParams()

@@ -3,89 +3,72 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
-from morph_opt.core.domain._validate import require_finite, require_int
+from formulations.parameters import Params, above, number
 
 
 @dataclass(frozen=True, slots=True)
-class TiresiasParams:
+class TiresiasParams(Params):
     """Tiresias (NSDI'19, section 3: discretised two-dimensional LAS and Gittins index).
 
     The paper leaves thresholds and quantum to the operator; these are those of the published code.
     """
 
-    queue_limits_gpu_s: tuple[float, ...] = (3250.0, 7200.0)
+    queue_limits_gpu_s: tuple[float, ...] = above((3250.0, 7200.0))
     """Attained service in GPU-seconds at which a job leaves the first and the second queue."""
-    quantum_gpu_s: float = 3250.0
+    quantum_gpu_s: float = above(3250.0)
     """Quantum D of the Gittins index, in GPU-seconds."""
-
-    def __post_init__(self) -> None:
-        for limit in self.queue_limits_gpu_s:
-            require_finite("TiresiasParams.queue_limits_gpu_s", limit, above=0.0)
-        require_finite("TiresiasParams.quantum_gpu_s", self.quantum_gpu_s, above=0.0)
 
 
 TIRESIAS = TiresiasParams()
 
 
 @dataclass(frozen=True, slots=True)
-class GavelParams:
+class GavelParams(Params):
     """Gavel (OSDI'20, section 5: the round mechanism)."""
 
-    round_s: float = 360.0
+    round_s: float = above(360.0)
     """Length of a round in seconds (section 5: six minutes)."""
     reset_s: float = 1920.0
     """Least time between two solves of the shares, in seconds (published code)."""
-
-    def __post_init__(self) -> None:
-        require_finite("GavelParams.round_s", self.round_s, above=0.0)
-        require_finite("GavelParams.reset_s", self.reset_s, at_least=0.0)
 
 
 GAVEL = GavelParams()
 
 
 @dataclass(frozen=True, slots=True)
-class SiaParams:
+class SiaParams(Params):
     """Sia (SOSP'23, section 3: the integer program over configurations)."""
 
-    power: float = -0.5
+    power: float = number(-0.5, -inf)
     """Power p of the normalised goodput in the cost of a configuration."""
-    waiting: float = 1.1
+    waiting: float = above(1.1)
     """Cost lambda of a job that gets no configuration."""
-    unusable: float = 1e-4
+    unusable: float = above(1e-4)
     """Goodput of a configuration that a job cannot use (published code)."""
-    dearest: float = 3000.0
+    dearest: float = above(3000.0)
     """Largest cost of a configuration (published code)."""
-
-    def __post_init__(self) -> None:
-        require_finite("SiaParams.power", self.power)
-        for name in ("waiting", "unusable", "dearest"):
-            require_finite(f"SiaParams.{name}", getattr(self, name), above=0.0)
 
 
 SIA = SiaParams()
 
 
 @dataclass(frozen=True, slots=True)
-class PolluxParams:
+class PolluxParams(Params):
     """Pollux (OSDI'21, section 4.2: fitness and genetic search; values of the published code)."""
 
-    least: float = 1e-3
+    least: float = above(1e-3)
     """Value of a job without GPUs, so that each waiting job costs 1000 / J."""
-    most_nodes: int = 16
+    most_nodes: int = number(16, 1)
     """Largest number of nodes of a job."""
-
-    def __post_init__(self) -> None:
-        require_finite("PolluxParams.least", self.least, above=0.0)
-        require_int("PolluxParams.most_nodes", self.most_nodes, at_least=1)
 
 
 POLLUX = PolluxParams()
 
 
 @dataclass(frozen=True, slots=True)
-class MorphlingParams:
+class MorphlingParams(Params):
     """Morphling's heuristic (docs/published-heuristics.md)."""
 
     gain: float = 0.01
@@ -93,43 +76,31 @@ class MorphlingParams:
     most_restarts: int = 5
     """Largest number of restarts of a job that may still be shrunk for another."""
 
-    def __post_init__(self) -> None:
-        require_finite("MorphlingParams.gain", self.gain, at_least=0.0)
-        require_int("MorphlingParams.most_restarts", self.most_restarts, at_least=0)
-
 
 MORPHLING = MorphlingParams()
 
 
 @dataclass(frozen=True, slots=True)
-class EasyScaleParams:
+class EasyScaleParams(Params):
     """EasyScale's proposals (SC'23; docs/gandiva-easyscale.md)."""
 
-    most_waste: float = 0.30
+    most_waste: float = number(0.30, 0, 1)
     """Largest share of its GPUs' speed that a proposal may leave unused."""
-    most_growth: int = 2
+    most_growth: int = number(2, 1)
     """Largest factor by which a proposal may grow a job."""
-    digits: int = 9
+    digits: int = number(9, 1)
     """Decimals of scores, so that rounding errors do not break ties."""
-
-    def __post_init__(self) -> None:
-        require_finite("EasyScaleParams.most_waste", self.most_waste, at_least=0.0, at_most=1.0)
-        require_int("EasyScaleParams.most_growth", self.most_growth, at_least=1)
-        require_int("EasyScaleParams.digits", self.digits, at_least=1)
 
 
 EASYSCALE = EasyScaleParams()
 
 
 @dataclass(frozen=True, slots=True)
-class AlloxParams:
+class AlloxParams(Params):
     """AlloX (EuroSys'20)."""
 
-    oldest: int = 500
+    oldest: int = number(500, 1)
     """Largest number of waiting jobs in the matching; the published one is a share of them."""
-
-    def __post_init__(self) -> None:
-        require_int("AlloxParams.oldest", self.oldest, at_least=1)
 
 
 ALLOX = AlloxParams()

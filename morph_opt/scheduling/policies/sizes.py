@@ -11,37 +11,29 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from formulations.arrays import Bools, Floats
-from morph_opt.core.domain._validate import require_finite, require_int
+from formulations.parameters import Params, above, number
 
 
 @dataclass(frozen=True, slots=True)
-class SizeParams:
+class SizeParams(Params):
     """Prior of job sizes and effort of the fit (docs/formulations/unknown-durations.md)."""
 
-    mean: float = float(np.log(1e4))
+    mean: float = number(float(np.log(1e4)), -np.inf)
     """Prior mean of the mean log size in GPU-seconds: ten thousand."""
-    mean_sd: float = 3.0
+    mean_sd: float = above(3.0)
     """Its standard deviation: a factor of 20 either way."""
-    slope: float = 1.0
+    slope: float = number(1.0, -np.inf)
     """Prior mean of the slope of log size on log GPUs: 1 if run times do not depend on GPUs."""
-    slope_sd: float = 0.5
+    slope_sd: float = above(0.5)
     """Its standard deviation."""
-    spread: float = float(np.pi / np.sqrt(6.0))
+    spread: float = above(float(np.pi / np.sqrt(6.0)))
     """Prior median of the standard deviation of log size: that of an exponential."""
-    log_spread_sd: float = 0.5
+    log_spread_sd: float = above(0.5)
     """Standard deviation of its logarithm."""
-    steps: int = 60
+    steps: int = number(60, 1)
     """Largest number of steps of the fit, which ends earlier when nothing moves."""
-    quantiles: int = 200
+    quantiles: int = number(200, 2)
     """Number of equally likely parts of the distribution at whose ends a run interval may end."""
-
-    def __post_init__(self) -> None:
-        require_finite("SizeParams.mean", self.mean)
-        require_finite("SizeParams.slope", self.slope)
-        for name in ("mean_sd", "slope_sd", "spread", "log_spread_sd"):
-            require_finite(f"SizeParams.{name}", getattr(self, name), above=0.0)
-        require_int("SizeParams.steps", self.steps, at_least=1)
-        require_int("SizeParams.quantiles", self.quantiles, at_least=2)
 
 
 SIZES = SizeParams()

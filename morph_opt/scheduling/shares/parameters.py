@@ -8,81 +8,66 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.core.domain._validate import require_finite, require_int
+from formulations.parameters import Params, above, number
 
 
 @dataclass(frozen=True, slots=True)
-class KernelParams:
+class KernelParams(Params):
     """The max-min kernel (docs/formulations/fairness.md)."""
 
     gap: float = 1e-8
     """Relative gap between bound and shares at which it stops."""
-    sample: int = 96
+    sample: int = number(96, 1)
     """Number of jobs in the sample whose prices start the search."""
-    free: int = 96
+    free: int = number(96, 1)
     """Number of jobs left undecided in the first reduced model; doubled in each round."""
-    rounds: int = 8
+    rounds: int = number(8, 1)
     """Largest number of reduced models."""
-    turns: int = 24
+    turns: int = number(24, 1)
     """Largest number of price raises between two reduced models."""
-    patience: int = 4
+    patience: int = number(4, 1)
     """Price raises without a lower bound after which the raising ends."""
-
-    def __post_init__(self) -> None:
-        require_finite("KernelParams.gap", self.gap, at_least=0.0)
-        for name in ("sample", "free", "rounds", "turns", "patience"):
-            require_int(f"KernelParams.{name}", getattr(self, name), at_least=1)
 
 
 KERNEL = KernelParams()
 
 
 @dataclass(frozen=True, slots=True)
-class FinishTimeParams:
+class FinishTimeParams(Params):
     """The search for the smallest largest finish-time ratio (docs/formulations/finish-time.md)."""
 
-    proven: float = 1e-8
+    proven: float = above(1e-8)
     """Relative difference of bound and shares at which it ends."""
     turns: int = 60
     """Largest number of tangents."""
-    halvings: int = 120
+    halvings: int = number(120, 1)
     """Largest number of bisections."""
-
-    def __post_init__(self) -> None:
-        require_finite("FinishTimeParams.proven", self.proven, above=0.0)
-        require_int("FinishTimeParams.turns", self.turns, at_least=0)
-        require_int("FinishTimeParams.halvings", self.halvings, at_least=1)
 
 
 FINISH_TIMES = FinishTimeParams()
 
 
 @dataclass(frozen=True, slots=True)
-class FillingParams:
+class FillingParams(Params):
     """Water filling (docs/formulations/hierarchical.md)."""
 
-    fits: float = 1e-9
+    fits: float = above(1e-9, 0, 1)
     """Relative load above 1 that still counts as fitting the cluster."""
-    rise: float = 1e-6
+    rise: float = above(1e-6, 0, 1)
     """Part of a job's top speed below which headroom counts as none."""
-    some: float = 0.01
+    some: float = above(0.01, 0, 1)
     """Part of the way to its top that an undecided job may rise in the model that tests it."""
-    passes: int = 4
+    passes: int = number(4, 1)
     """Largest number of models per phase that look for jobs which can no longer rise."""
-    slack: float = 1e-7
+    slack: float = above(1e-7, 0, 1)
     """Relative distance below a level already reached, so that rounding keeps it feasible."""
-
-    def __post_init__(self) -> None:
-        for name in ("fits", "rise", "some", "slack"):
-            require_finite(f"FillingParams.{name}", getattr(self, name), above=0.0, at_most=1.0)
-        require_int("FillingParams.passes", self.passes, at_least=1)
 
 
 FILLING = FillingParams()
 
 
 @dataclass(frozen=True, slots=True)
-class PackingParams:
+class PackingParams(Params):
     """The max-min kernel with pairs (docs/formulations/packing.md)."""
 
     rounding: float = 1e-9
@@ -91,14 +76,8 @@ class PackingParams:
     """Reduced cost below which a pair cannot improve the objective, which is of the size of 1."""
     direct: int = 3000
     """Number of pair columns up to which all of them are in the first model."""
-    per_job: int = 4
+    per_job: int = number(4, 1)
     """Largest number of pair columns that a class gains per turn, so that others gain some."""
-
-    def __post_init__(self) -> None:
-        require_finite("PackingParams.rounding", self.rounding, at_least=0.0)
-        require_finite("PackingParams.reduced_cost", self.reduced_cost, at_least=0.0)
-        require_int("PackingParams.direct", self.direct, at_least=0)
-        require_int("PackingParams.per_job", self.per_job, at_least=1)
 
 
 PACKING = PackingParams()
