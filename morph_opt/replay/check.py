@@ -98,7 +98,7 @@ def require_models(engine: ReplayConfig, trace: Trace) -> None:
 def require_slices(engine: ReplayConfig, decider: Decider) -> None:
     """Refuse time slices that end before a job in them has started."""
     slowest_s = max(engine.restart_s, *engine.restart_s_by_model.values(), 0.0)
-    if decider.rule.needs.slices and slowest_s >= engine.interval_s:
+    if decider.rule.slices and slowest_s >= engine.interval_s:
         rule = (
             f"must be below the round of {engine.interval_s:g} s for time slices, got {slowest_s:g}"
         )
@@ -133,7 +133,7 @@ def _infeasible_slos_of(
     """
     from morph_opt.scheduling.policies.objectives.deadlines import prices_of
 
-    if not decider.rule.needs.prices:
+    if not decider.rule.prices:
         return ()
     prices_of(scenario.cluster)
     found = infeasible_slos(loaded.trace.jobs, loaded.truth, scenario.cluster)

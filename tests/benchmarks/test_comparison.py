@@ -273,7 +273,7 @@ def test_contenders_are_policies_and_take_part_where_they_can() -> None:
             continue
         spec = OBJECTIVES[who.objective] if who.policy == "milp" else POLICIES[who.policy]
         told = who.durations != "blind" and not spec.blind
-        assert who.knows_durations == (spec.needs.rest == "yes" and told), who
+        assert who.knows_durations == (spec.rest == "yes" and told), who
     gavel = next(field for field in contenders.FIELDS if field.types)
     taking = {who.label for who in contenders.CONTENDERS if contenders.takes_part(who, gavel)}
     assert {"`sia`", "`gavel:fairness`"} <= taking

@@ -47,7 +47,7 @@ def small_trace(count: int = 9) -> tuple[Trace, object]:
 
 
 @pytest.mark.parametrize(
-    "objective", sorted(name for name, spec in OBJECTIVES.items() if spec.needs.memory)
+    "objective", sorted(name for name, spec in OBJECTIVES.items() if spec.memory)
 )
 def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> None:
     trace, speeds = small_trace()
@@ -59,9 +59,7 @@ def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> Non
     assert result.summary["ftf_max"] > 0
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name, spec in POLICIES.items() if spec.needs.memory)
-)
+@pytest.mark.parametrize("name", sorted(name for name, spec in POLICIES.items() if spec.memory))
 def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
     trace, speeds = small_trace()
     policy = make_policy(name, speeds, PolicyOptions())

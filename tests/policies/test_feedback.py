@@ -131,7 +131,7 @@ def test_job_without_a_report_runs_first(name: str) -> None:
     assert granted.job == "new"
     # Nobody is hurried where no GPU may be used for it: equal turns then, or another goal.
     assert make_objective(name, SPEEDS).levels is not None
-    assert OBJECTIVES[name].needs.slices
+    assert OBJECTIVES[name].slices
 
 
 @pytest.mark.parametrize("name", ["feedback", "feedback,jct", "feedback,las"])

@@ -42,7 +42,7 @@ def test_a_spec_keeps_its_word(spec) -> None:
     remembers = isinstance(made, Policy) and type(made).observe is not Policy.observe
     if isinstance(made, Objective):
         remembers = made.remembers
-    assert spec.needs.memory == remembers
+    assert spec.memory == remembers
 
 
 def test_options_on_the_page_exist_and_have_a_policy() -> None:

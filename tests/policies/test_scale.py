@@ -30,8 +30,8 @@ from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.replay.run import replay
-from morph_opt.scheduling.policies import baselines
 from morph_opt.scheduling.policies.catalog import PolicySpec
+from morph_opt.scheduling.policies.malleable import pollux_rule
 from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
 from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 from morph_opt.scheduling.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
@@ -148,7 +148,7 @@ def test_the_unit_of_time_is_not_seen(
     spec: PolicySpec[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever says that its rule has times of its own shows them here as well."""
-    monkeypatch.setattr(baselines, "Budget", partial(Budget, population=8, generations=4))
+    monkeypatch.setattr(pollux_rule, "Budget", partial(Budget, population=8, generations=4))
     short, long = completion_times(spec, SHORT), completion_times(spec, LONG)
     if spec.own_times:
         assert long != pytest.approx(short, rel=1e-9), "no time of its own is seen: scale-free?"

@@ -2,95 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.objective import Stateless
-from morph_opt.scheduling.policies.allox import AlloX
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.catalog import (
     LIMITS,
     SAMPLES,
-    Needs,
     PolicySpec,
     default_index,
     pairs_of,
 )
-from morph_opt.scheduling.policies.easyscale.policy import EasyScale
-from morph_opt.scheduling.policies.gandiva.packed import PackedSlices
-from morph_opt.scheduling.policies.gandiva.policy import GandivaSlices
-from morph_opt.scheduling.policies.gavel.pairs import GavelPairs
-from morph_opt.scheduling.policies.gavel.policy import GavelRounds
-from morph_opt.scheduling.policies.malleable.greedy import Greedy, Optimus
-from morph_opt.scheduling.policies.malleable.morphling import Morphling
-from morph_opt.scheduling.policies.malleable.pollux import PolluxCounts, PolluxSearch
-from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
-from morph_opt.scheduling.policies.malleable.sia import Sia
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, Throughput
 from morph_opt.scheduling.policies.options import PolicyOptions
 from morph_opt.scheduling.policies.published import GAVEL
 from morph_opt.scheduling.policies.rigid import EqualSplit, Fifo, Srtf
-from morph_opt.scheduling.policies.tiresias.policy import RigidQueues
 
 BaselineSpec = PolicySpec[Policy]
 
+HEURISTICS = "published-heuristics.md"
+SLICES = "gandiva-easyscale.md"
 RESETS = f"shares solved again after {GAVEL.reset_s:,g} s at least"
+
+
+def _allox(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.allox import AlloX
+
+    return AlloX(belief)
+
+
+def _optimus(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.malleable.greedy import Optimus
+
+    return Optimus(belief)
+
+
+def _morphling(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.malleable.morphling import Morphling
+
+    return Morphling(belief)
+
+
+def _sia(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.malleable.sia import Sia
+
+    return Sia(belief)
+
+
+def _pollux(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.malleable.pollux import PolluxSearch
+    from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
+
+    return PolluxSearch(belief, Budget(seed=options.seed))
+
+
+def _pollux_counts(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.malleable.pollux import PolluxCounts
+
+    return PolluxCounts(belief)
+
+
+def _gavel_pairs(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.gavel.pairs import GavelPairs
+
+    return GavelPairs(belief, pairs_of(belief, options), options.seed)
+
+
+def _yarn(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    first_come = Fifo(belief)
+    first_come.name = "easyscale:yarn-cs"
+    return first_come
 
 
 def _gandiva(name: str, rule: str, source: str, *, any_affinity: bool) -> BaselineSpec:
     """Return Gandiva's time slices, of pairs of jobs if these may be packed."""
 
     def make(belief: SpeedModel, options: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.gandiva.packed import PackedSlices
+        from morph_opt.scheduling.policies.gandiva.policy import GandivaSlices
+
         pairs = pairs_of(belief, options)
         if pairs is None:
             return GandivaSlices(belief, any_affinity=any_affinity)
         return PackedSlices(belief, pairs, any_affinity=any_affinity)
 
-    return PolicySpec(
-        name,
-        make,
-        rule,
-        source,
-        page="gandiva-easyscale.md",
-        options=("packing",),
-        needs=Needs(memory=True, slices=True),
-    )
+    return PolicySpec(name, make, rule, source, SLICES, ("packing",), memory=True, slices=True)
+
+
+def _tiresias(name: str, rule: str, page: str, own_times: str, *, gittins: bool) -> BaselineSpec:
+    """Return Tiresias' queues for rigid gangs."""
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.tiresias.policy import RigidQueues
+
+        index, knob = default_index() if gittins else None, options.starvation_knob
+        return RigidQueues(belief, starvation_knob=knob, index=index)
+
+    known = ("starvation_knob",)
+    return PolicySpec(name, make, rule, "Tiresias", page, known, memory=True, own_times=own_times)
 
 
 def _gavel(
     policy: str, rule: str, page: str, *known: str, rest: str = "no", prices: bool = False
 ) -> BaselineSpec:
     """Return Gavel's round mechanism on the shares of one of its policies."""
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.gavel.policy import GavelRounds
+
+        return GavelRounds(belief, policy, options.entity_weights)
+
     return PolicySpec(
         f"gavel:{policy}",
-        lambda belief, options: GavelRounds(belief, policy, options.entity_weights),
+        make,
         f"Gavel's round mechanism on {rule}",
         "Gavel",
-        page=page,
-        options=(*known, *(("durations",) if rest == "yes" else ())),
-        needs=Needs(prices=prices, memory=True, rest=rest),
+        f"formulations/{page}.md",
+        (*known, *(("durations",) if rest == "yes" else ())),
+        rest,
+        memory=True,
+        prices=prices,
         own_times=RESETS,
     )
 
 
-def _greedy(name: str, objective: Callable[[], Stateless], rest: str = "no") -> BaselineSpec:
+def _greedy(objective: Stateless, rest: str = "yes") -> BaselineSpec:
     """Return the greedy policy on the values of an objective."""
-    return PolicySpec(
-        f"greedy:{name}",
-        lambda belief, _: Greedy(belief, objective(), f"greedy:{name}"),
-        f"values of `{name}`; each GPU to the largest gain per GPU, without a MILP",
-        "this project",
-        page="published-heuristics.md",
-        options=("durations",) if rest == "yes" else (),
-        needs=Needs(rest=rest),
-    )
+    name = f"greedy:{objective.name}"
+
+    def make(belief: SpeedModel, _: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.malleable.greedy import Greedy
+
+        return Greedy(belief, objective, name)
+
+    rule = f"values of `{objective.name}`; each GPU to the largest gain per GPU, without a MILP"
+    known = ("durations",) if rest == "yes" else ()
+    return PolicySpec(name, make, rule, page=HEURISTICS, options=known, rest=rest)
 
 
-def _yarn(belief: SpeedModel) -> Policy:
-    first_come = Fifo(belief)
-    first_come.name = "easyscale:yarn-cs"
-    return first_come
+def _easyscale(rule_name: str, rule: str) -> BaselineSpec:
+    """Return EasyScale's greedy under one of its two rules."""
 
+    def make(belief: SpeedModel, _: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.easyscale.policy import EasyScale
+
+        return EasyScale(belief, rule_name)
+
+    name = f"easyscale:{rule_name}"
+    return PolicySpec(name, make, rule, "EasyScale", SLICES, workers="only")
+
+
+_TIMED: dict[str, Any] = {"options": ("durations",), "rest": "yes"}
+"""Fields of policies whose rule needs the work that jobs have left."""
 
 _BASELINES: list[BaselineSpec] = [
     PolicySpec(
@@ -112,9 +176,8 @@ _BASELINES: list[BaselineSpec] = [
         lambda belief, _: Srtf(belief),
         "requested gangs, shortest remaining time first, preemptive",
         "classical rule",
-        options=("durations",),
-        needs=Needs(rest="yes"),
         workers="yes",
+        **_TIMED,
     ),
     PolicySpec(
         "equal_split",
@@ -124,12 +187,11 @@ _BASELINES: list[BaselineSpec] = [
     ),
     PolicySpec(
         "allox",
-        lambda belief, _: AlloX(belief),
+        _allox,
         "requested gangs, matched to GPU types and positions in a queue for the least total time",
         "AlloX",
-        page="published-heuristics.md",
-        options=("durations",),
-        needs=Needs(rest="yes"),
+        HEURISTICS,
+        **_TIMED,
     ),
     _gandiva(
         "gandiva",
@@ -143,145 +205,99 @@ _BASELINES: list[BaselineSpec] = [
         "this project",
         any_affinity=True,
     ),
-    PolicySpec(
+    _tiresias(
         "tiresias:2d-las",
-        lambda belief, options: RigidQueues(belief, starvation_knob=options.starvation_knob),
         "requested gangs by attained service, assigned anew every round",
-        "Tiresias",
-        page="formulations/las.md",
-        options=("starvation_knob",),
-        needs=Needs(memory=True),
-        own_times=LIMITS,
+        "formulations/las.md",
+        LIMITS,
+        gittins=False,
     ),
-    PolicySpec(
+    _tiresias(
         "tiresias:gittins",
-        lambda belief, options: RigidQueues(
-            belief, starvation_knob=options.starvation_knob, index=default_index()
-        ),
         "requested gangs by Gittins index, assigned anew every round",
-        "Tiresias",
-        page="formulations/gittins.md",
-        options=("starvation_knob",),
-        needs=Needs(memory=True),
-        own_times=f"{LIMITS}, {SAMPLES}",
+        "formulations/gittins.md",
+        f"{LIMITS}, {SAMPLES}",
+        gittins=True,
     ),
-    _gavel("fairness", "max-min shares", "formulations/fairness.md"),
-    _gavel(
-        "fairness-agnostic",
-        "max-min shares that ignore the speed of GPU types",
-        "formulations/fairness.md",
-    ),
-    _gavel("water-filling", "max-min shares, filled up level by level", "formulations/fairness.md"),
-    _gavel(
-        "hierarchical",
-        "water-filling shares of tenants",
-        "formulations/hierarchical.md",
-        "entity_weights",
-    ),
+    _gavel("fairness", "max-min shares", "fairness"),
+    _gavel("fairness-agnostic", "max-min shares that ignore the speed of GPU types", "fairness"),
+    _gavel("water-filling", "max-min shares, filled up level by level", "fairness"),
+    _gavel("hierarchical", "water-filling shares of tenants", "hierarchical", "entity_weights"),
     _gavel(
         "hierarchical-fifo",
         "shares of tenants, by arrival within a tenant",
-        "formulations/hierarchical.md",
+        "hierarchical",
         "entity_weights",
     ),
+    _gavel("ftf", "shares for the least maximum finish-time ratio", "finish-time", rest="yes"),
+    _gavel("makespan", "shares for the earliest end of the last job", "makespan", rest="yes"),
+    _gavel("max_throughput", "shares for the most steps per second", "fairness"),
     _gavel(
-        "ftf",
-        "shares for the least maximum finish-time ratio",
-        "formulations/finish-time.md",
-        rest="yes",
+        "cost", "shares for the most work per dollar, SLOs kept", "cost", rest="yes", prices=True
     ),
-    _gavel(
-        "makespan",
-        "shares for the earliest end of the last job",
-        "formulations/makespan.md",
-        rest="yes",
-    ),
-    _gavel("max_throughput", "shares for the most steps per second", "formulations/fairness.md"),
-    _gavel(
-        "cost",
-        "shares for the most work per dollar, SLOs kept",
-        "formulations/cost.md",
-        rest="yes",
-        prices=True,
-    ),
-    _gavel("fifo", "shares by arrival", "formulations/fairness.md"),
-    _gavel("srpt", "shares by remaining time", "formulations/fairness.md", rest="yes"),
-    _gavel("isolated", "a private 1/n of the cluster for each job", "formulations/fairness.md"),
+    _gavel("fifo", "shares by arrival", "fairness"),
+    _gavel("srpt", "shares by remaining time", "fairness", rest="yes"),
+    _gavel("isolated", "a private 1/n of the cluster for each job", "fairness"),
     PolicySpec(
         "gavel:gandiva",
-        lambda belief, options: GavelPairs(belief, pairs_of(belief, options), options.seed),
+        _gavel_pairs,
         "Gavel's round mechanism on equal shares; with packing, random pairs while GPUs are short",
         "Gavel",
-        page="gandiva-easyscale.md",
-        options=("packing",),
-        needs=Needs(memory=True),
+        SLICES,
+        ("packing",),
+        memory=True,
         draws="packing",
         own_times=RESETS,
     ),
-    _greedy("throughput", Throughput),
-    _greedy("jct", Jct, rest="yes"),
-    _greedy("lookahead", Lookahead, rest="yes"),
+    _greedy(Throughput(), rest="no"),
+    _greedy(Jct()),
+    _greedy(Lookahead()),
     PolicySpec(
         "optimus",
-        lambda belief, _: Optimus(belief),
+        _optimus,
         "each GPU to the job whose completion time falls most",
         "Optimus",
-        page="published-heuristics.md",
-        options=("durations",),
-        needs=Needs(rest="yes"),
+        HEURISTICS,
+        **_TIMED,
     ),
     PolicySpec(
         "morphling",
-        lambda belief, _: Morphling(belief),
+        _morphling,
         "slopes of sensitivity curves, guarantees, shrinking",
         "Morphling",
-        page="published-heuristics.md",
+        HEURISTICS,
     ),
     PolicySpec(
-        "sia",
-        lambda belief, _: Sia(belief),
-        "Sia's integer program over configurations, then placement",
-        "Sia",
-        page="published-heuristics.md",
+        "sia", _sia, "Sia's integer program over configurations, then placement", "Sia", HEURISTICS
     ),
     PolicySpec(
         "pollux",
-        lambda belief, options: PolluxSearch(belief, Budget(seed=options.seed)),
+        _pollux,
         "Pollux' genetic search for goodput relative to a fair share",
         "Pollux",
-        page="published-heuristics.md",
+        HEURISTICS,
         draws="yes",
     ),
     PolicySpec(
         "pollux:counts",
-        lambda belief, _: PolluxCounts(belief),
+        _pollux_counts,
         "Pollux' fitness at its maximum over GPU counts, no search",
         "Pollux",
-        page="published-heuristics.md",
+        HEURISTICS,
     ),
     PolicySpec(
         "easyscale:yarn-cs",
-        lambda belief, _: _yarn(belief),
+        _yarn,
         "a GPU of its type for each worker, in order of arrival",
         "EasyScale",
-        page="gandiva-easyscale.md",
+        SLICES,
         workers="only",
     ),
-    PolicySpec(
-        "easyscale:homo",
-        lambda belief, _: EasyScale(belief, "homo"),
-        "workers on one GPU type; each GPU to the job that gains most, none taken away",
-        "EasyScale",
-        page="gandiva-easyscale.md",
-        workers="only",
+    _easyscale(
+        "homo", "workers on one GPU type; each GPU to the job that gains most, none taken away"
     ),
-    PolicySpec(
-        "easyscale:heter",
-        lambda belief, _: EasyScale(belief, "heter"),
-        "`easyscale:homo` on any GPU types, for jobs whose kernels are equal on all",
-        "EasyScale",
-        page="gandiva-easyscale.md",
-        workers="only",
+    _easyscale(
+        "heter", "`easyscale:homo` on any GPU types, for jobs whose kernels are equal on all"
     ),
 ]
 

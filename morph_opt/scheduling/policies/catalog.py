@@ -8,47 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from formulations.parameters import SERVICE
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel, require_pair_speeds
-from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.objective import Objective, Stateless
 from morph_opt.scheduling.policies.auto import objective_for
-from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
-from morph_opt.scheduling.policies.objectives.cost import CostWithSlos
-from morph_opt.scheduling.policies.objectives.feedback import Feedback
-from morph_opt.scheduling.policies.objectives.finish_time_ratio import EqualiseRatios
-from morph_opt.scheduling.policies.objectives.follow_shares import FollowShares, Makespan
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime, Throughput
 from morph_opt.scheduling.policies.options import PolicyOptions
 from morph_opt.scheduling.policies.published import TIRESIAS
 from morph_opt.scheduling.policies.sizes import SIZES
-from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
+
+if TYPE_CHECKING:
+    from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
 
 Made_co = TypeVar("Made_co", covariant=True)
 Maker = Callable[[SpeedModel, PolicyOptions], Made_co]
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Needs of a policy or objective beyond jobs, cluster and speeds.
-
-    Parameters
-    ----------
-    prices
-        Whether every GPU type needs a price.
-    memory
-        Whether it must see every round of the replay in order.
-    rest
-        Whether it needs the work that jobs have left: ``"no"``, ``"yes"``, or what instead.
-    slices
-        Whether it stops and starts jobs every round, so that starts must be shorter than a round.
-    """
-
-    prices: bool = False
-    memory: bool = False
-    rest: str = "no"
-    slices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +35,25 @@ class PolicySpec(Generic[Made_co]):
     name
         Name on command lines.
     make
-        Function that makes it from the belief and the options.
+        Function that makes it from the belief and the options; it imports what it needs when it
+        is called, so that a round loads no policy but its own.
     rule
-        Its rule in one line.
+        Rule in one line.
     source
-        Publication, or who states the rule.
+        Publication or author of the rule.
     page
-        Page under ``docs`` that states it; "" if the line is enough.
+        Page under ``docs`` that states the rule; "" if the line is enough.
     options
-        Names of `morph_opt.scheduling.policies.options.OPTIONS` that it knows; for an objective,
-        those beyond `MILP_OPTIONS`.
-    needs
-        See `Needs`.
+        Names of the `morph_opt.scheduling.policies.options.OPTIONS` that it knows; for an
+        objective, those beyond `MILP_OPTIONS`.
+    rest
+        Whether it needs the work that jobs have left: ``"no"``, ``"yes"``, or what instead.
+    memory
+        Whether it must see every round of the replay in order.
+    prices
+        Whether every GPU type needs a price.
+    slices
+        Whether it stops and starts jobs every round, so that starts must be shorter than a round.
     blind
         Whether it always sees estimates of the work that jobs have left.
     workers
@@ -88,10 +70,13 @@ class PolicySpec(Generic[Made_co]):
     name: str
     make: Maker[Made_co]
     rule: str
-    source: str
+    source: str = "this project"
     page: str = ""
     options: tuple[str, ...] = ()
-    needs: Needs = Needs()
+    rest: str = "no"
+    memory: bool = False
+    prices: bool = False
+    slices: bool = False
     blind: bool = False
     workers: str = "no"
     draws: str = "no"
@@ -110,6 +95,7 @@ SAMPLES = "a published distribution of GPU-s"
 def default_index() -> GittinsIndex:
     """Return the Gittins index of the generated twin; a policy also accepts other samples."""
     from morph_opt.inputs.traces.twins.tiresias import twin_samples
+    from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
 
     return GittinsIndex.of(twin_samples())
 
@@ -119,72 +105,88 @@ def pairs_of(belief: SpeedModel, options: PolicyOptions) -> PairSpeeds | None:
     return require_pair_speeds(belief) if options.packing else None
 
 
-def _ratios(name: str, rule: str, source: str, page: str, *known: str) -> ObjectiveSpec:
-    """Return an objective that evens out finish-time ratios to the shares of a Gavel policy."""
+def _plain(
+    objective: Stateless, rule: str, source: str, page: str, rest: str = "yes"
+) -> ObjectiveSpec:
+    """Return the specification of an objective that depends on the round's tables alone."""
+    page = f"formulations/{page}.md"
     return PolicySpec(
-        name,
-        lambda belief, options: EqualiseRatios(belief, name, options.entity_weights),
-        rule,
-        source,
-        page=page,
-        options=known,
-        needs=Needs(memory=True, rest="yes"),
+        objective.name, lambda *_: objective, rule, source, page, rest=rest, workers="yes"
     )
+
+
+def _ratios(name: str, rule: str, page: str, *known: str, source: str = "Gavel") -> ObjectiveSpec:
+    """Return an objective that evens out finish-time ratios to the shares of a Gavel policy."""
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+        from morph_opt.scheduling.policies.objectives.finish_time_ratio import EqualiseRatios
+
+        return EqualiseRatios(belief, name, options.entity_weights)
+
+    page = f"formulations/{page}.md"
+    return PolicySpec(name, make, rule, source, page, known, "yes", memory=True)
 
 
 def _shares(name: str, rule: str, rest: str = "no") -> ObjectiveSpec:
     """Return an objective that follows the shares of a Gavel policy."""
-    return PolicySpec(
-        name,
-        lambda belief, options: FollowShares(belief, name, pairs_of(belief, options)),
-        rule,
-        "Gavel",
-        page="formulations/fairness.md",
-        needs=Needs(memory=True, rest=rest),
-        own_times=OWED,
-    )
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+        from morph_opt.scheduling.policies.objectives.follow_shares import FollowShares
+
+        return FollowShares(belief, name, pairs_of(belief, options))
+
+    page = "formulations/fairness.md"
+    return PolicySpec(name, make, rule, "Gavel", page, (), rest, memory=True, own_times=OWED)
 
 
-def _feedback(
-    name: str,
-    then: Callable[[], Objective[Any]] | None,
-    rule: str,
-    source: str,
-    needs: Needs,
-    own_times: str = "",
-) -> ObjectiveSpec:
-    """Return an objective of first reports, then equal turns or the objective of ``then``."""
-    return PolicySpec(
-        name,
-        lambda belief, options: Feedback(
-            belief, name, None if then is None else then(), options.feedback_share
-        ),
-        rule,
-        source,
-        page="formulations/feedback.md",
-        options=("feedback_share",),
-        needs=needs,
-        own_times=own_times,
-    )
+def _makespan(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    from morph_opt.scheduling.policies.objectives.follow_shares import Makespan
+
+    return Makespan(belief, pairs_of(belief, options))
+
+
+def _cost(belief: SpeedModel, _: PolicyOptions) -> Objective[Any]:
+    from morph_opt.scheduling.policies.objectives.cost import CostWithSlos
+
+    return CostWithSlos(belief)
+
+
+def _queued(options: PolicyOptions, name: str, *, gittins: bool, rigid: bool) -> Objective[Any]:
+    """Return the objective of Tiresias' queues."""
+    from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
+
+    index, knob = default_index() if gittins else None, options.starvation_knob
+    return QueuedService(name, starvation_knob=knob, index=index, rigid=rigid)
 
 
 def _service(name: str, rule: str, *, gittins: bool = False, rigid: bool = False) -> ObjectiveSpec:
     """Return an objective of Tiresias' queues, by attained service or by Gittins index."""
     return PolicySpec(
         name,
-        lambda _, options: QueuedService(
-            name,
-            starvation_knob=options.starvation_knob,
-            index=default_index() if gittins else None,
-            rigid=rigid,
-        ),
+        lambda _, options: _queued(options, name, gittins=gittins, rigid=rigid),
         rule,
         "Tiresias",
-        page=f"formulations/{'gittins' if gittins else 'las'}.md",
-        options=("starvation_knob",),
-        needs=Needs(memory=True, rest="its distribution" if gittins else "no"),
+        f"formulations/{'gittins' if gittins else 'las'}.md",
+        ("starvation_knob",),
+        "its distribution" if gittins else "no",
+        memory=True,
         own_times=", ".join((LIMITS, *((SAMPLES,) if gittins else ()), AMORTISED)),
     )
+
+
+def _feedback(
+    then: Maker[Objective[Any]] | None, name: str, rule: str, **more: Any
+) -> ObjectiveSpec:
+    """Return an objective of first reports, then equal turns or the objective of ``then``."""
+
+    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+        from morph_opt.scheduling.policies.objectives.feedback import Feedback
+
+        after = None if then is None else then(belief, options)
+        return Feedback(belief, name, after, options.feedback_share)
+
+    page, known = "formulations/feedback.md", ("feedback_share",)
+    return PolicySpec(name, make, rule, page=page, options=known, slices=True, **more)
 
 
 _OBJECTIVES: list[ObjectiveSpec] = [
@@ -192,45 +194,34 @@ _OBJECTIVES: list[ObjectiveSpec] = [
         "auto",
         lambda _, options: objective_for(options),
         "`saved-time`; with estimates `lookahead`, for workers `jct`; promises by weight",
-        "this project",
         page="formulations/objectives.md",
-        needs=Needs(rest="yes"),
+        rest="yes",
         workers="yes",
     ),
-    PolicySpec(
-        "throughput",
-        lambda *_: Throughput(),
+    _plain(
+        Throughput(),
         "speed relative to the request, restarts priced; guarantees first",
         "Morphling",
-        page="formulations/objectives.md",
-        workers="yes",
+        "objectives",
+        rest="no",
     ),
-    PolicySpec(
-        "jct",
-        lambda *_: Jct(),
+    _plain(
+        Jct(),
         "completions per second: shortest remaining time, for malleable jobs",
         "classical rule, restarts priced",
-        page="formulations/objectives.md",
-        needs=Needs(rest="yes"),
-        workers="yes",
+        "objectives",
     ),
-    PolicySpec(
-        "lookahead",
-        lambda *_: Lookahead(),
+    _plain(
+        Lookahead(),
         "completion time saved, GPU-seconds priced by the backlog",
         "this project",
-        page="formulations/lookahead.md",
-        needs=Needs(rest="yes"),
-        workers="yes",
+        "lookahead",
     ),
-    PolicySpec(
-        "saved-time",
-        lambda *_: SavedTime(),
+    _plain(
+        SavedTime(),
         "completion time saved per root of the time that GPUs are held",
         "this project",
-        page="formulations/saved-time.md",
-        needs=Needs(rest="yes"),
-        workers="yes",
+        "saved-time",
     ),
     PolicySpec(
         "jct-blind",
@@ -241,74 +232,66 @@ _OBJECTIVES: list[ObjectiveSpec] = [
         blind=True,
         own_times=GUESSED,
     ),
-    _ratios(
-        "fairness",
-        "even finish times against max-min fair rates",
-        "Gavel",
-        "formulations/fairness.md",
-    ),
+    _ratios("fairness", "even finish times against max-min fair rates", "fairness"),
     _ratios(
         "fairness-agnostic",
         "`fairness` for a scheduler that cannot tell GPU types apart",
-        "Gavel",
-        "formulations/fairness.md",
+        "fairness",
     ),
     _ratios(
         "hierarchical",
         "fair between tenants, then between a tenant's jobs",
-        "Gavel",
-        "formulations/hierarchical.md",
+        "hierarchical",
         "entity_weights",
     ),
     _ratios(
         "hierarchical-fifo",
         "fair between tenants, then in order of arrival",
-        "Gavel",
-        "formulations/hierarchical.md",
+        "hierarchical",
         "entity_weights",
     ),
-    _ratios("ftf", "the largest finish-time ratio", "Themis, Gavel", "formulations/finish-time.md"),
+    _ratios("ftf", "the largest finish-time ratio", "finish-time", source="Themis, Gavel"),
     PolicySpec(
         "makespan",
-        lambda belief, options: Makespan(belief, pairs_of(belief, options)),
+        _makespan,
         "the end of the last job",
         "this project; Gavel on mixed types",
         page="formulations/makespan.md",
-        needs=Needs(memory=True, rest="yes"),
+        rest="yes",
+        memory=True,
         workers="yes",
         own_times=f"on several GPU types {OWED}",
     ),
     _shares("max_throughput", "most steps per second over all jobs"),
     PolicySpec(
         "cost",
-        lambda belief, _: CostWithSlos(belief),
+        _cost,
         "service-level objectives (deadlines) first, then work per dollar",
         "Gavel",
         page="formulations/cost.md",
-        needs=Needs(prices=True, memory=True, rest="yes"),
+        rest="yes",
+        memory=True,
+        prices=True,
     ),
     _shares("fifo", "shares by arrival"),
     _shares("srpt", "shares by remaining time", rest="yes"),
     _feedback(
-        "feedback",
         None,
+        "feedback",
         "first reports soon, then equal turns, then GPUs in use: rounds as time slices",
-        "Gandiva, this project",
-        Needs(slices=True),
+        source="Gandiva, this project",
     ),
     _feedback(
+        lambda *_: Jct(),
         "feedback,jct",
-        Jct,
         "first reports soon, then shortest remaining time",
-        "this project",
-        Needs(rest="yes", slices=True),
+        rest="yes",
     ),
     _feedback(
+        lambda *_: _queued(PolicyOptions(), "las", gittins=False, rigid=False),
         "feedback,las",
-        lambda: QueuedService(rigid=False),
         "first reports soon, then least attained service",
-        "this project",
-        Needs(memory=True, slices=True),
+        memory=True,
         own_times=f"{LIMITS}, {AMORTISED}",
     ),
     _service("las", "least attained service first, spare GPUs to all jobs"),

@@ -76,7 +76,7 @@ def objectives_table() -> str:
     return _table(
         header,
         [
-            (f"`{spec.name}`", spec.rule, spec.source, spec.needs.rest, _options(spec), _link(spec))
+            (f"`{spec.name}`", spec.rule, spec.source, spec.rest, _options(spec), _link(spec))
             for spec in OBJECTIVES.values()
         ],
     )

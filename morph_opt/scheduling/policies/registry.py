@@ -28,7 +28,7 @@ from morph_opt.scheduling.policies.auto import AUTO, promises_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
-from morph_opt.scheduling.policies.catalog import OBJECTIVES, Needs, ObjectiveSpec, PolicySpec
+from morph_opt.scheduling.policies.catalog import OBJECTIVES, ObjectiveSpec, PolicySpec
 from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
 from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
 from morph_opt.scheduling.policies.ruled import Ruled
@@ -74,7 +74,7 @@ def make_objective(
         If there is none.
     """
     spec = resolve_objective(name)
-    if belief is None and spec.needs.memory:
+    if belief is None and spec.memory:
         raise _unknown("objective", name, OBJECTIVES, "Class")
     # An objective without memory looks at no speeds but those of the problem.
     return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
@@ -99,7 +99,7 @@ def resolve_objective(given: AnyObjective) -> ObjectiveSpec:
             raise InputError(rule, field="--objective")
         return made
 
-    return PolicySpec(name, make, "", "", needs=Needs(rest="yes"), workers="yes", draws="yes")
+    return PolicySpec(name, make, "", "", rest="yes", workers="yes", draws="yes")
 
 
 def _own(word: str, given: Any) -> tuple[str, Any]:
@@ -311,7 +311,7 @@ class Decider:
         if self.objective is not None and "durations" in changed:
             if self.objective.blind:  # promises, where there are any, go by the same guesses
                 yield "durations", f"{self.title} always guesses what jobs have left"
-            elif self.objective.needs.rest != "yes" and not guaranteed:
+            elif self.objective.rest != "yes" and not guaranteed:
                 yield "durations", f"{self.title} does not ask what jobs have left"
         tenants = {job.tenant for job in jobs}
         for name in options.entity_weights:
@@ -332,9 +332,8 @@ def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO) -> Decider:
     if isinstance(policy, str) and policy in POLICIES:
         return Decider(POLICIES[policy])
     name, maker = _own("policy", policy)
-    make, needs = partial(_made, name, maker), Needs(rest="yes")
-    own = PolicySpec(name, make, "", "", "", tuple(OPTIONS), needs, workers="yes", draws="yes")
-    return Decider(own)
+    make, known = partial(_made, name, maker), tuple(OPTIONS)
+    return Decider(PolicySpec(name, make, "", "", "", known, "yes", workers="yes", draws="yes"))
 
 
 def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
