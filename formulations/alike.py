@@ -50,14 +50,14 @@ def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A smaller model of a round, with the way back to the model of all jobs.
+    """Smaller model of a round, with the map back to the model of all jobs.
 
     Parameters
     ----------
     model
         Model in which starts of identical jobs share a column.
     starts
-        Its columns of starts.
+        Columns of starts of the model.
     """
 
     model: LinearModel

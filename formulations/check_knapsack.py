@@ -90,7 +90,7 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
     uses
         GPUs of each size, shape (S, T).
     after
-        As in `check_knapsack`.
+        See `check_knapsack`.
     """
     lacks = np.zeros(best.shape[0])
     shape, flat = after.shape[1:], np.ascontiguousarray(after).reshape(-1)

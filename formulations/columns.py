@@ -174,7 +174,7 @@ def of_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def at_rows(operation: np.ufunc, table: Floats, rows: Ints, values: Floats) -> None:
-    """Apply ``operation.at(table, rows, values)`` column by column: many times as fast."""
+    """Apply ``operation.at(table, rows, values)`` column by column, which is many times faster."""
     for column, own in zip(table.T, values.T, strict=True):
         operation.at(column, rows, own)
 
@@ -209,7 +209,7 @@ def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
 
 
 def altered(table: Table, **columns: Any) -> Table:
-    """Return a copy of a table with other columns, without validation or derived columns."""
+    """Return a copy of a table with some columns replaced, without validation."""
     found: Table = object.__new__(type(table))
     for name in table.__slots__:  # type: ignore[attr-defined]
         value = columns[name] if name in columns else getattr(table, name)

@@ -27,7 +27,7 @@ from formulations.tolerances import INTEGRALITY, SOLVED
 
 @dataclass(frozen=True, slots=True)
 class FleetProblem:
-    """A choice of a fleet; arrays over types t, arrivals and configurations k.
+    """Input of the choice of a fleet: arrays over node types, arrivals and configurations.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class FleetProblem:
 
     @property
     def bins_late(self) -> int:
-        """Bins after that of the submission in which a job may still run, rounded up."""
+        """Number of bins after the bin of submission in which a job may still run, rounded up."""
         return int(np.ceil(self.delay_s / self.bin_s - INTEGRALITY))
 
     def cost(self, nodes: Ints) -> float:
@@ -116,7 +116,7 @@ class FleetProblem:
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """A fleet and the way it serves the arrivals.
+    """Fleet with the flows that serve the arrivals.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class FleetAnswer:
 
 
 def pairs_of(problem: FleetProblem) -> tuple[Ints, Ints]:
-    """Return arrival and configuration of each pair of one job class, arrivals slowest."""
+    """Return arrival and configuration of each pair of one job class, sorted by arrival."""
     match = problem.group[:, None] == problem.config_group[None, :]
     arrival, config = np.nonzero(match)
     return arrival.astype(np.int64), config.astype(np.int64)
@@ -291,7 +291,7 @@ def check(problem: FleetProblem, answer: FleetAnswer) -> None:
     Raises
     ------
     FleetError
-        With the first rule that is broken.
+        If a rule is broken; it names the first one.
     """
     _check_nodes(problem, answer.nodes)
     arrival, config = pairs_of(problem)

@@ -179,7 +179,7 @@ class LinearModel:
         )
 
     def with_rows_of(self, other: LinearModel, rows: Sequence[int]) -> LinearModel:
-        """Return the model with these rows of another one at the end, under their names.
+        """Return the model with these rows of another model appended, names kept.
 
         The rows may only have entries in columns that mean the same in both models.
         """

@@ -9,7 +9,7 @@ from formulations.linear_model import LinearModel
 from formulations.mps import number_text
 
 TERMS = 20
-"""Terms of a row per line: CPLEX reads lines of up to 560 characters."""
+"""Number of terms per line: CPLEX reads lines of up to 560 characters."""
 
 
 def _name(text: str) -> str:

@@ -72,7 +72,7 @@ def to_mps(model: LinearModel, note: str = "") -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a short text that gives the same double; whole numbers without a point."""
+    """Return a short text that parses to the same double; whole numbers have no point."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 

@@ -65,7 +65,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
 
 @dataclass(frozen=True, slots=True)
 class _Spots:
-    """Rows (candidate, size, count, class), and for every y its row, node and upper bound."""
+    """Parts with equal GPUs, one row (candidate, size, count, class), and the columns y."""
 
     pairs: Ints
     pair: Ints

@@ -57,12 +57,12 @@ class Params:
 
 @dataclass(frozen=True, slots=True)
 class ColumnParams(Params):
-    """How long columns are processed and small answers are remembered."""
+    """Processing of long columns, and caching of small answers."""
 
     stretch: int = number(2**15, 1)
     """Rows of a long column processed together: their look-ups fit in a processor's cache."""
     fewer: int = number(8, 1)
-    """Columns per distinct column from which `alike_columns` keeps the distinct ones alone."""
+    """Ratio of columns to distinct columns from which `alike_columns` keeps only distinct ones."""
     most_known: int = number(64, 1)
     """Answers that `by_content` remembers of one function."""
     largest_known: int = 2**17
@@ -94,7 +94,7 @@ class DecodeParams(Params):
     most_parts: int = 200
     """Largest number of parts for which all ways to place them are searched."""
     most_tries: int = 5_000
-    """Placements of a part after which that search gives up."""
+    """Number of tried placements after which that search gives up."""
 
 
 DECODE = DecodeParams()
@@ -160,11 +160,11 @@ class LpRoundingParams(Params):
     short: float = 3.0
     """Cost of a slot that the master problem lacks, in units of its price."""
     least_short: float = 1e-9
-    """Smallest such cost, in units of the best cut's value."""
+    """Smallest cost of such a slot, in units of the best cut's value."""
     least_share: float = 1e-9
     """Share of a cut in the master's answer up to which it is left out."""
     keys: int = number(6, 1)
-    """Rows by whose use jobs are sorted before they take their cuts."""
+    """Number of rows by whose use jobs are sorted before they take their cuts."""
     key_weight: float = 1e3
     """Weight of row d in that sort key, in units of d + 1: later rows sort before earlier ones."""
     passes: int = number(20, 1)
@@ -179,19 +179,19 @@ class PlacingParams(Params):
     """Nodes for a choice, and use of what is left over (docs/formulations/prices.md, step 1)."""
 
     next_best: int = number(12, 1)
-    """Options that a job without nodes tries, by falling reduced value."""
+    """Number of options that a job without nodes tries, by falling reduced value."""
     passes: int = number(6, 1)
     """Largest number of passes over the free GPUs: a move may make room for another."""
     moves: int = number(4_000, 1)
-    """Moves tried per pass."""
+    """Number of moves tried per pass."""
     widens: int = number(4, 2)
-    """Factor by which more moves are sorted where too few of the first have nodes."""
+    """Factor by which the number of sorted moves grows if too few of them have nodes."""
     sifted: int = 2**15
-    """Candidates above which moves without nodes are left out before they are tried."""
+    """Number of candidates above which moves without nodes are dropped before they are tried."""
     bucket: int = number(16, 1)
-    """Nodes of a bucket from which their side resources are compared all at once."""
+    """Smallest number of nodes of a bucket whose side resources are compared all at once."""
     bucket_widens: int = number(4, 2)
-    """Factor by which such comparisons take in more nodes each time."""
+    """Factor by which the number of nodes grows from one such comparison to the next."""
 
 
 PLACING = PlacingParams()
@@ -202,13 +202,13 @@ class SlotParams(Params):
     """Prices of slots (docs/formulations/prices.md, "Slots")."""
 
     most_gangs: int = number(8, 0, 16)
-    """Jobs of a node whose subsets are enumerated; further jobs pay nothing to stay."""
+    """Number of jobs of a node whose subsets are enumerated; further jobs pay nothing to stay."""
     shifts: int = 24
     """Largest number of times that the shares of gangs are moved between their nodes."""
     shift: float = number(0.3, 0, 1)
-    """Relative change of a share at the first of them."""
+    """Relative change of a share at the first such move."""
     fades: float = number(0.95, 0, 1)
-    """Factor of that change from one time to the next."""
+    """Factor of that change from one move to the next."""
     forced: float = number(8.0, 1)
     """Largest payment of a stay, in units of the largest value: a job without a start must stay."""
 
@@ -226,11 +226,11 @@ class KnapsackParams(Params):
     weight: float = 100.0
     """Weight of a goal that ranks higher, in units of the goal itself ("Items")."""
     few_keys: int = 2**14
-    """Possible distinct sizes up to which the sizes that occur are found by counting."""
+    """Number of possible sizes up to which the sizes that occur are found by counting."""
     few_states: int = 2**12
     """States times sizes up to which one step of the tables takes all sizes of a job at once."""
     checked: int = number(2**14, 1)
-    """Entries of tables checked together: they fit in a processor's cache."""
+    """Number of table entries checked together: they fit in a processor's cache."""
     grain: float = number(1e3, 1)
     """Width of a tie between bounds, in units of rounding ("Ties")."""
 
@@ -256,15 +256,15 @@ class CoreParams(Params):
     ridge: float = number(1e-6, 0, 1)
     """Share of the trace that is added to the diagonal of the second derivative."""
     least_ridge: float = number(1e-12, 0, 1)
-    """Smallest such addition."""
+    """Smallest value added to the diagonal."""
     descent: float = number(1e-4, 0, 1)
     """Part of the linear prediction by which a step must lower the bound (Armijo's rule)."""
     shorter: float = number(0.3, 0.01, 0.99)
-    """Factor by which a step is shortened until it does."""
+    """Factor by which a step that fails that rule is shortened."""
     shortest: float = number(1e-2, 0, 1)
-    """Length at which a step is taken whatever it lowers."""
+    """Length of a step that is taken without a test."""
     spread: float = 4.0
-    """Jobs share their items by a soft maximum this many times narrower than a job's slack."""
+    """Ratio of a job's slack to the width of the soft maximum by which jobs share their items."""
     idle: float = 1e-3
     """Price of an idle GPU without a price, in units of the largest price."""
 
@@ -301,7 +301,7 @@ class ShareParams(Params):
     spare: float = number(2.0, 1)
     """Upper limit of such a column, in units of that need."""
     clear: float = number(0.9, 0, 1)
-    """Part of the fastest type's speed below which all other types must be to fix a job there."""
+    """Share of the fastest type's speed; if all other types are slower, a job is fixed to it."""
     negligible: float = number(1e-9, 0, 1)
     """Part of a job's top speed that solvers cannot tell from 0."""
 
@@ -314,12 +314,12 @@ SHARES = ShareParams()
 
 @dataclass(frozen=True, slots=True)
 class RatioParams(Params):
-    """Finish-time ratios (measured in docs/decisions/0011-finish-time-ratios.md)."""
+    """Values of finish-time ratios (measured in docs/decisions/0011-finish-time-ratios.md)."""
 
     power: float = 5.0
     """Exponent k: how much more a late job counts than one on time."""
     restart_weight: float = number(2.0, 1)
-    """Times that a start-up caused by the round counts."""
+    """Weight of a start-up that the round causes."""
 
 
 RATIOS = RatioParams()
@@ -327,7 +327,7 @@ RATIOS = RatioParams()
 
 @dataclass(frozen=True, slots=True)
 class ServiceParams(Params):
-    """Service that is owed or ranked (docs/formulations/fairness.md, las.md)."""
+    """Values of owed or ranked service (docs/formulations/fairness.md, las.md)."""
 
     horizon_s: float = number(1800.0, 1e-9)
     """Seconds in which a lag is made up for."""
@@ -340,12 +340,12 @@ SERVICE = ServiceParams()
 
 @dataclass(frozen=True, slots=True)
 class WorkParams(Params):
-    """Completion rates weighed by work or money (docs/formulations/makespan.md, cost.md)."""
+    """Weights of completion rates by work or money (docs/formulations/makespan.md, cost.md)."""
 
     power: float = 0.9
     """Exponent of the work that is left, chosen on twins of `base` (makespan.md)."""
     restart_weight: float = number(2.0, 1)
-    """Times that a start-up caused by the round counts (docs/formulations/objectives.md, jct)."""
+    """Weight of a start-up that the round causes (docs/formulations/objectives.md, jct)."""
 
 
 WORK = WorkParams()
@@ -360,11 +360,11 @@ class LookaheadParams(Params):
     steps: int = number(100, 1)
     """Multiplicative steps towards the values of node classes: within 2 % ("The price")."""
     first_step: float = 0.5
-    """Length of the first; the i-th one's is divided by the root of i."""
+    """Length of the first step; that of step i is divided by the root of i."""
     least_start: float = 1e-3
     """Smallest value of a start, in rounds, times the round over the seconds until completion."""
     least_stay: float = 2e-3
-    """Smallest value of a stay, likewise."""
+    """Smallest value of a stay, in the same unit."""
 
 
 LOOKAHEAD = LookaheadParams()

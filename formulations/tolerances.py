@@ -46,7 +46,7 @@ PRICE_CLAIM = 1e-10
 """
 
 TABLE_CLAIM = 1e-11
-"""The same for tables, relative to the values in a sum: they need fewer additions."""
+"""`PRICE_CLAIM` for tables, relative to the values in a sum: they need fewer additions."""
 
 SOLVED = 1e-6
 """Relative violation of a row in the answer of an LP or MIP solver: their usual tolerance."""

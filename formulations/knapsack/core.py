@@ -22,7 +22,7 @@ from formulations.tolerances import ROUNDING
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A knapsack at prices of its GPUs.
+    """Knapsack with prices of its GPUs, and the loss of each item at these prices.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class GaveUpError(Exception):
 
 
 class DistinctNodes:
-    """Cached answers whether gangs find distinct nodes."""
+    """Cache of answers on whether gangs find distinct nodes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Free, tuple[Gang, ...]], bool] = {}

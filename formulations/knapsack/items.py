@@ -116,7 +116,7 @@ def least_additions(problem: RoundProblem, enough: int, params: ColumnParams = C
 def find_items(
     problem: RoundProblem, level: Level, floors: Sequence[tuple[Level, float]] = ()
 ) -> Items:
-    """Return the items of a round; a job without any allowed option gets none at -inf.
+    """Return the items of a round; a job without an allowed option gets an empty item worth -inf.
 
     Jobs are in the order of the largest value per GPU of their items. Ties go to fewer attained
     GPU-seconds, then to the later submission, then to the order of the table. A goal that ranks
@@ -163,7 +163,7 @@ class _Unvalued(NamedTuple):
     Parameters
     ----------
     capacity, sizes
-        As in `Items`.
+        See `Items`.
     mine
         Items that are options; items of nothing follow these.
     rests

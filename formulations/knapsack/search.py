@@ -17,7 +17,7 @@ from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 
 Placed = tuple[Selection | None, bool]
-"""A decision with its nodes; without one, whether it is proven that there are none."""
+"""Decision with its nodes or None, and whether it is proven that no nodes exist."""
 
 Ask = Callable[[Ints], Placed]
 """Function that finds nodes for a choice when packing and trying did not."""
@@ -154,7 +154,7 @@ class _Search:
         self._at, self._worth = len(tables.after[0]) - 1, -items.promised
 
     def over(self, most_nodes: int, late: Callable[[], bool]) -> Found:
-        """Search depth first over at most ``most_nodes`` partial choices, until it is late.
+        """Search depth first over at most ``most_nodes`` partial choices, until the deadline.
 
         ``untried`` has the items to try of each job in the partial choice and of the next job, the
         best last. Invariant: a decision better than the best one completes an item in ``untried``,

@@ -113,7 +113,7 @@ def _joining(problem: RoundProblem) -> Ints:
 
 @by_content
 def _in_order(key: Ints) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct one, ascending, and the index of each row."""
+    """Return the first of each group of equal rows, ascending, and the group of each row."""
     _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
@@ -269,7 +269,7 @@ def _by_kind(problem: RoundProblem, kinds: Kinds) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class GangTypes:
-    """Gang types.
+    """Types of gangs: a type has one shape and one set of allowed places.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Queues:
     queue
         Queue of each job, 0 first, shape (J,).
     key, arrival_s
-        Order inside a queue, ascending; the arrival breaks ties, shapes (J,).
+        Sort key within a queue, ascending, and arrival, which breaks ties; shapes (J,).
     gpus
         Requested GPUs, shape (J,).
     """

@@ -50,7 +50,7 @@ class PricePath:
         return cls(ends_s, np.concatenate([[0.0], steps.cumsum()]), 1.0 / gpus)
 
     def until(self, at_s: Floats) -> Floats:
-        """Return the integral of the price from the round's begin to these instants."""
+        """Return the integral of the price from the start of the round to these instants."""
         knots = np.concatenate([[0.0], self.ends_s])
         beyond = np.maximum(at_s - knots[-1], 0.0)
         found: Floats = np.interp(at_s, knots, self.paid) + self.tail * beyond
@@ -81,7 +81,7 @@ def levels(
 def saved_s(
     problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
 ) -> Floats:
-    """Return each member's cost of waiting less its option's cost now, shape (M,), any sign."""
+    """Return the cost of waiting minus the cost of the option now, per member, shape (M,)."""
     paths = backlog_prices(problem, params)
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
@@ -158,11 +158,11 @@ def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -
 
 
 def class_values(work: Floats, gpus: Floats, params: LookaheadParams = LOOKAHEAD) -> Floats:
-    """Return the part of all classes that one GPU of each class is, shape (T,).
+    """Return the value of one GPU of each class as a share of all GPUs' value, shape (T,).
 
-    Over all GPUs the parts add up to 1. At the values v with the largest ``sum_j min_k v[k] work[j,
-    k]`` that sum is, by duality, the least time in which the classes together do all the work, each
-    job divided among them at will. Found by multiplicative supergradient steps.
+    Over all GPUs the values add up to 1. At the values v with the largest ``sum_j min_k v[k]
+    work[j, k]`` that sum is, by duality, the least time in which the classes together do all the
+    work, each job divided among them at will. Found by multiplicative supergradient steps.
 
     Parameters
     ----------

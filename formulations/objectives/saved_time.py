@@ -24,7 +24,7 @@ def levels(
     Parameters
     ----------
     wait_rounds
-        As in `formulations.objectives.lookahead.levels`.
+        See `formulations.objectives.lookahead.levels`.
     params
         Smallest values.
     """

@@ -32,7 +32,7 @@ class Placing:
     problem
         A round without pairs.
     rounding
-        Its options and limits at prices.
+        Options and limits at prices.
     params
         Limits on tries.
     """
@@ -286,7 +286,7 @@ class Placing:
         return np.searchsorted(self._others, self._first)
 
     def _rooms(self, most: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what limits a move by nodes: room and nodes per job, and free nodes per size.
+        """Return the limits of moves: free GPUs and nodes per job, and free nodes per size.
 
         The most GPUs on one node that each job may have of each class and the number of nodes it
         has already, both of shape (J T,); and the number of nodes of each class with at least that
@@ -374,7 +374,7 @@ class Placing:
         )
 
     def _back(self, job: int, option: int, nodes: tuple[int, ...]) -> bool:
-        """Give a job the very nodes that it had."""
+        """Give a job its previous nodes back."""
         if option >= self._count:
             return self._put(job, option)
         self._places.takes(option, nodes)

@@ -181,7 +181,7 @@ class Relaxation:
 
     @property
     def group(self) -> Ints | None:
-        """Number of each job, equal if jobs choose together, -1 if alone, (J,); None: all alone."""
+        """Group of each job, equal for joint choices, -1 if alone, (J,); None if all are alone."""
         return None
 
     def reduced(self, prices: Floats) -> Floats:

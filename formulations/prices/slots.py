@@ -180,7 +180,7 @@ class SlotRelaxation(Relaxation):
 
     @property
     def counted(self) -> Bools:
-        """Whether a row is of a resource that slots consist of, and has no price, shape (D,)."""
+        """Whether a row counts a resource that slots price, so it has no price, shape (D,)."""
         scarce = self._kinds.scarce
         word = [
             label[0] == "gpu" or (label[0] == "side" and label[2] in scarce[label[1]])

@@ -165,7 +165,7 @@ class CandidateTable:
 
     @property
     def templates(self) -> tuple[CandidateTable, Ints]:
-        """Distinct rows but for the job, and the row of each candidate."""
+        """Distinct rows, ignoring the job, and the row of each candidate."""
         return self._templates or (self, np.arange(self.count, dtype=np.int64))
 
     def __getattr__(self, name: str) -> Any:

@@ -77,7 +77,7 @@ def require_returns(
     Raises
     ------
     ValueError
-        With the column and the rule in its message.
+        If a rule is broken; the message names the column and the rule.
     """
     if not returns.count:
         return

@@ -63,7 +63,7 @@ def require_shared(shared: SharedTable, jobs: JobTable, table: CandidateTable) -
     Raises
     ------
     ValueError
-        With the column and the rule in its message.
+        If a rule is broken; the message names the column and the rule.
     """
     if shared.gang.size and shared.gang.shape != (jobs.count,):
         raise ValueError(f"shared.gang must have shape ({jobs.count},), got {shared.gang.shape}")

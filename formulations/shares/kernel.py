@@ -75,7 +75,7 @@ class Demands:
         return float(((thr - self.base)[rows] / self.slope[rows]).min(initial=np.inf))
 
     def take(self, rows: Ints, capacity: Floats) -> Demands:
-        """Return some of the jobs on another cluster."""
+        """Return the demands of some of the jobs on another cluster."""
         return Demands(
             self.speed[rows], self.load[rows], capacity, self.base[rows], self.slope[rows]
         )

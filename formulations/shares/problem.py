@@ -199,7 +199,8 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
     Raises
     ------
     ValueError
-        With the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and its violation.
+        If a rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) is broken; with its
+        violation.
     """
     pair_x = np.zeros((problem.pairs.count, problem.types)) if pair_x is None else pair_x
     if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -SOLVED:

@@ -32,10 +32,10 @@ CHANGE = 1e-6
 """Differences below this share of a goal's value, or largest coefficient, are ignored."""
 
 SOLVES = 30
-"""Most models that one what-if solves, as choices without places are cut off one by one."""
+"""Largest number of models per what-if: choices without nodes are cut off one by one."""
 
 NODES = 2_000
-"""Branch-and-bound nodes per model, where the decision had no limit; reproducible."""
+"""Branch-and-bound nodes per model if the decision had no limit: unlike a clock, reproducible."""
 
 
 class _Budget:
@@ -62,7 +62,7 @@ class Case:
     Parameters
     ----------
     solver, limits
-        As of the decision; the gap is tightened to `GAP`.
+        Solver and limits of the decision; the gap is tightened to `GAP`.
 
     Notes
     -----
@@ -89,8 +89,8 @@ class Case:
         Returns
         -------
         Solved
-            Without selection if there is none or the solver found none in time; the status of
-            its first outcome tells these apart.
+            Result; without a selection if there is none or none was found in time, as the status of
+            its first outcome states.
         """
         rounds = self._rounds()
         base = _forced(rounds.build(posed.problem, posed.goals[0]), forced)

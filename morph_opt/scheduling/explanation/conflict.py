@@ -24,7 +24,7 @@ from morph_opt.scheduling.explanation.report import UnexplainedError
 T = TypeVar("T")
 
 MOST_SUBSETS = 200_000
-"""Most subsets that are tested before a conflict is reported as irreducible only."""
+"""Number of tested subsets after which a conflict is only reported as irreducible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Conflict(Generic[T]):
     Parameters
     ----------
     items
-        In their original order.
+        Items in conflict, in their original order.
     smallest
         Whether no smaller set is in conflict; False if the search was cut short.
     irreducible

@@ -39,7 +39,7 @@ from morph_opt.scheduling.solvers.outcome import Limits, Status
 
 _USUAL = Effort()
 LEAST_S = 0.5
-"""Seconds of a search for a smallest set of rules in conflict, if the time limit is shorter."""
+"""Least seconds for a search for a smallest set of rules in conflict."""
 
 
 class Explainer:
@@ -48,7 +48,7 @@ class Explainer:
     Parameters
     ----------
     solver, limits
-        Of the what-ifs; as of the policy.
+        Solver and limits of the what-ifs: those of the policy.
     effort
         See `Effort`.
     """

@@ -79,7 +79,7 @@ class CellPrice:
     nodes
         Their indices, ascending.
     value
-        Of an idle one at the round's prices, in the objective's unit.
+        Value of an idle node at the round's prices, in the objective's unit.
     """
 
     nodes: tuple[int, ...]
@@ -102,9 +102,9 @@ def _unbounded(model: LinearModel) -> LinearModel:
 
 
 def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
-    """Return the relaxation whose place rows are inequalities: at least as many as are chosen.
+    """Return the relaxation with place rows as inequalities: at least one place per chosen start.
 
-    Places only cost, so an optimum needs no more than there are chosen.
+    Places only cost, so an optimum uses no more places than chosen starts.
     """
     lower, upper = model.row_lower.copy(), model.row_upper.copy()
     for block in model.row_blocks:
@@ -157,9 +157,9 @@ def _cheapest(capacity: Floats, needs: Floats, pays: Floats) -> Floats:
     Parameters
     ----------
     capacity
-        What an idle node has, shape (resources,).
+        Resources of an idle node, shape (resources,).
     needs, pays
-        What slots of each kind take, shape (kinds, resources), and pay, shape (kinds,).
+        Resources of a slot of each kind, shape (kinds, resources), and its price, shape (kinds,).
     """
     if capacity.size == 1:
         return np.atleast_1d((pays / needs[:, 0]).max(initial=0.0))
@@ -179,7 +179,7 @@ class Prices:
     problem
         The round.
     built
-        Its model under the goal that is priced, rows of earlier goals included.
+        Model under the priced goal, rows of earlier goals included.
     limits
         For the linear program.
 

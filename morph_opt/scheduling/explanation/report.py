@@ -17,7 +17,7 @@ NOISE = 1e-14
 
 
 class UnexplainedError(BrokenWordError):
-    """Solver that found nothing within its limits to explain a round with."""
+    """Error: the solver found no answer within its limits to explain a round with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Option:
     value
         In the objective's unit.
     price
-        What the resources that it takes are worth to the others.
+        Value to other jobs of the resources that the option takes.
     paid_for
         The price by resource, largest first.
     rules
-        What operator's rules add to the price (the value of relaxing them).
+        Part of the price due to operator's rules (the value of relaxing them).
     reduced
         ``value - price``; what rules add is not in it.
     partner
@@ -102,7 +102,7 @@ class Displacement:
     Parameters
     ----------
     cost
-        How much the objective would fall.
+        Amount by which the objective would fall.
     losses
         Jobs whose value would fall, largest loss first.
     """
@@ -120,10 +120,10 @@ class JobExplanation:
     job, action
         Name; ``start``, ``stay`` or ``queue``.
     granted
-        What it got; None when it is queued.
+        Option that the job got; None if it is queued.
     best
-        Of the options that are worth more than what it got the one with the largest reduced
-        value; None if there is none.
+        Option with the largest reduced value among those worth more than ``granted``; None if there
+        is none.
     reason
         ``best``: nothing is worth more. ``price``: its best option costs others at least what it
         adds, by a solve with it where ``displaces`` says so, else at prices that are an estimate
@@ -160,10 +160,10 @@ class ClassValue:
     gpu_price
         Price of one GPU in this round: that of an idle node over its GPUs.
     gpu_s_price
-        The same per GPU-second: over the length of the round.
+        GPU price per second of the round.
     node_gain, node_bound
-        What the round gains, by solving it with one more node, and what it gains at most, by the
-        relaxation of that larger round; None if that was not asked for.
+        Gain of the round, solved with one more node, and its upper bound by the relaxation of that
+        larger round; None if not requested.
     """
 
     node_type: str
@@ -203,13 +203,13 @@ class RoundExplanation:
     Parameters
     ----------
     round, time_s, objective, unit
-        Which round; name and unit of the goal that is priced (the objective's last).
+        Index and time of the round; name and unit of the priced goal (the objective's last).
     value
-        Of the decision.
+        Value of the decision.
     optimum
-        Of the round, proven to a relative gap of 1e-6; None if the solver did not get there.
+        Optimum of the round, proven to a relative gap of 1e-6; None if the solver did not reach it.
     relaxation
-        Of the linear relaxation, within the optima of goals that rank higher.
+        Optimum of the linear relaxation, within the optima of goals that rank higher.
     prices, jobs, refusals
         See the classes.
     """

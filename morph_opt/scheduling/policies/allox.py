@@ -27,7 +27,7 @@ def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
         Seconds of each job on a machine of each type, inf where it cannot run; shape (J, T), each
         row finite on a type with machines.
     machines
-        Of each type, shape (T,).
+        Number of machines of each type, shape (T,).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Objective ``auto``: the default, and which objective it stands for."""
+"""Objective ``auto``, the default: the choice of another objective."""
 
 from __future__ import annotations
 

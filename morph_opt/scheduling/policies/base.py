@@ -22,7 +22,7 @@ SOLVING = ("residual", "exact")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RoundReport(MissingEqual):
-    """How a policy found its allocation; one row of ``rounds.csv``.
+    """Report of how a policy found its allocation; one row of ``rounds.csv``.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class RoundReport(MissingEqual):
     gap
         Certified relative gap, ``(bound - objective) / max(1e-12, |objective|)``; NaN if none.
     bound_by
-        What proves the bound: ``"knapsack"``, ``"prices"`` (docs/formulations) or ``"solver"``;
-        empty if nothing does.
+        Proof of the bound: ``"knapsack"``, ``"prices"`` (docs/formulations) or ``"solver"``; empty
+        if nothing does.
     step
         Step that ended the round: ``"stays"`` (`morph_opt.scheduling.decision.at_best`), or of the
         method ``"knapsack"``, ``"prices"``, ``"slots"``, ``"residual"`` or ``"exact"``
@@ -83,7 +83,7 @@ class RoundReport(MissingEqual):
     check_ms: float = 0.0
 
     def untimed(self) -> RoundReport:
-        """Return the report of a round for which the policy was not called."""
+        """Return the report with all times 0, for a round in which the policy was not called."""
         return replace(
             self, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
         )
@@ -120,9 +120,9 @@ class Policy(ABC):
 
     It never calls the engine and never mutates the state. A decision is a function of the states so
     far, and of nothing else (no clock, no random numbers without a seed), so that a resumed replay
-    decides as the uninterrupted one did. A policy that needs the present state alone has nothing to
-    do for that; caches are allowed. One that remembers overrides `observe`, takes in there what it
-    remembers, and calls it in `decide`; an object then serves one run.
+    decides as the uninterrupted one did. A policy that uses only the present state meets this by
+    itself; caches are allowed. A policy with a memory overrides `observe`, updates its memory
+    there, and calls it in `decide`; such an object serves one run.
     """
 
     name: str
@@ -132,8 +132,8 @@ class Policy(ABC):
     def remembers(self) -> bool:
         """Whether decisions depend on earlier rounds, so that the policy must see all of them.
 
-        True where `observe` is overridden; a policy that hands on what another one decides, or that
-        overrides `observe` and only sometimes remembers, says it itself.
+        True where `observe` is overridden; a policy that wraps another one, or that overrides
+        `observe` without always remembering, overrides this property too.
         """
         return type(self).observe is not Policy.observe
 
@@ -143,7 +143,7 @@ class Policy(ABC):
 
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere, for example while a replay is resumed."""
-        del state  # what is not overridden keeps nothing
+        del state  # by default nothing is remembered
 
 
 def decision_of(policy: Policy, state: RoundState) -> Decision:

@@ -30,10 +30,9 @@ class Durations:
     Parameters
     ----------
     blind
-        Nothing but what has completed in this run.
+        Whether only jobs that have completed in this run are known.
     sigma
-        Above 0: the truth times a lognormal factor of this spread, the same for all of a job's
-        life.
+        If above 0, spread of a lognormal factor by which the truth is multiplied, constant per job.
     """
 
     blind: bool = False
@@ -66,9 +65,9 @@ class Noise:
     Parameters
     ----------
     sigma
-        Of the factor's logarithm, whose mean is 0.
+        Standard deviation of the factor's logarithm, whose mean is 0.
     seed
-        Together with a job's name it decides the factor.
+        Seed; with a job's name it determines the factor.
     """
 
     remembers = False
@@ -94,8 +93,8 @@ class Noise:
 class Learnt:
     """Sizes learnt from completed jobs, in GPU-seconds at a model's most efficient configuration.
 
-    A job's iterations are looked at when it has completed, not before; that it has not is known,
-    and so is what its user asked for.
+    A job's iterations are used only after it has completed. Before, only its progress and its
+    request are used.
 
     Parameters
     ----------
@@ -164,9 +163,9 @@ class EstimatingPolicy(Policy):
     Parameters
     ----------
     policy
-        Decides.
+        Policy that decides on the estimates.
     estimates
-        What it knows.
+        Source of the estimates.
     """
 
     def __init__(self, policy: Policy, estimates: Noise | Learnt) -> None:

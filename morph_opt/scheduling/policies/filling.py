@@ -1,7 +1,7 @@
-"""Base of policies that fill the nodes of a round job by job, also for a policy of one's own.
+"""Base of policies that place jobs one by one, also for users' own policies.
 
-A subclass of `FillingPolicy` says in which order jobs come; free GPUs, threads, memory and uplinks
-are counted here, and the same check as for the MILP looks at the result. ``docs/how-to/policy.md``
+A subclass of `FillingPolicy` gives the order of the jobs; free GPUs, threads, memory and uplinks
+are counted here, and the result passes the same check as the MILP's. ``docs/how-to/policy.md``
 writes one in 20 lines.
 """
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 def earlier_first(
     kinds: Sequence[Hashable], chosen: Sequence[T], rank: Callable[[T], Any]
 ) -> list[T]:
-    """Return what was chosen for each job, the better choices of a kind to its earlier jobs.
+    """Return the choice of each job, with the better choices of a kind given to its earlier jobs.
 
     Solvers break ties at will, and jobs of a kind may swap choices without a change of value.
 
@@ -64,7 +64,7 @@ class Filling:
     choice
         Option of each job so far or `NONE`, shape (J,).
     room
-        What is free on nodes and uplinks.
+        Free resources of nodes and uplinks.
     """
 
     def __init__(self, view: RoundView) -> None:
@@ -82,7 +82,7 @@ class Filling:
         self._leaf: list[int] = nodes.leaf[holds.node].tolist()
         self._uplink: list[float] = holds.uplink_gb_per_s.tolist()
         self._least = holds.demand - FEASIBILITY
-        # What runs fits together, but for jobs that share GPUs, until something comes to its nodes.
+        # Running jobs fit together, except jobs that share GPUs, until a job starts on their nodes.
         self._changed = np.full(nodes.count, view.problem.shared.gang.size > 0).tolist()
         self._stay: list[int] = view.problem.options.stay.tolist()
 
@@ -109,7 +109,7 @@ class Filling:
         rows = range(self._first[job], self._first[job + 1])
         carried: dict[int, float] = {}
         for row in rows:
-            # A drained node offers nothing, but whoever runs there may stay.
+            # A drained node has no free resources, but a job that runs there may stay.
             node = self._node[row]
             if (
                 self._changed[node]
@@ -132,7 +132,7 @@ class Filling:
     def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
         """Start a job in the first of these candidates that fits; None for all of its own."""
         gpus = self.problem.candidates.gpus
-        # Most of a long queue ends here: it asks for more than all nodes together have free.
+        # Most jobs of a long queue end here: they need more GPUs than are free on all nodes.
         free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5
         for candidate in self.candidates(job) if candidates is None else candidates:
             if gpus[candidate] > free:
@@ -157,16 +157,16 @@ class FillingPolicy(Policy):
     Parameters
     ----------
     belief
-        Speeds; they say which configurations there are, and how fast each is.
+        Speed model: the possible configurations and the speed of each.
     options
-        What the command line says; not looked at here.
+        Options of the command line; ignored here.
     """
 
     requests_only = True
     """Whether jobs are offered only the GPUs and the plan of their request."""
 
     stays_put = False
-    """Whether jobs that all run stay in place until something happens."""
+    """Whether all jobs stay in place while every job runs and nothing else happens."""
 
     timeless = False
     """Whether decisions depend neither on the clock nor on the progress of jobs."""

@@ -65,7 +65,7 @@ class InfeasibleRoundError(InputError):
 
 
 class UndecidedRoundError(InputError):
-    """No decision that keeps the operator's rules was found within the time limit."""
+    """Error: no decision that keeps the operator's rules was found within the time limit."""
 
     def __init__(self, posed: PosedRound, limits: Limits) -> None:
         super().__init__(
@@ -83,12 +83,12 @@ class MilpPolicy(Policy):
     poser
         Belief, objective, rules and pairs.
     method
-        How posed rounds are solved.
+        Method that solves posed rounds.
     limits
-        Of each solve; the time is shared by all solves of a round.
+        Limits of each solve; all solves of a round share the time.
     fallback
-        Decides from the tables and the first goal when the method ends without a usable answer
-        (wall-clock safeguard, failure); the report says so.
+        Function that decides from the tables and the first goal if the method has no usable answer
+        (wall-clock safeguard, failure); the report states it.
     """
 
     name = "milp"
@@ -176,7 +176,7 @@ class MilpPolicy(Policy):
         InfeasibleRoundError
             If the rules leave no decision.
         UndecidedRoundError
-            If that is not known either.
+            If it is not known whether the rules leave one.
         """
         selection = self._fallback(posed.problem, posed.levels[0])
         if broken_rule(posed.problem, selection) is None:
@@ -205,9 +205,9 @@ class MilpPolicy(Policy):
         Parameters
         ----------
         value
-            What the decision is worth.
+            Value of the decision.
         laps
-            Of which the last goes on while this report is made.
+            Times of the steps so far; the last one includes making this report.
         """
         worth = posed.worth_of(solved.levels)
         outcome = solved.outcome_of(worth)
@@ -269,7 +269,7 @@ def _compare(claim: float, value: float, level: str) -> None:
 
 
 def method_of(options: PolicyOptions) -> RoundMethod:
-    """Return how rounds are solved: by the exact MIP where nodes are named rather than counted."""
+    """Return the method of the options; rounds with named nodes are solved by the exact MIP."""
     if options.formulation not in RoundSolver.FORMULATIONS:
         raise InputError(
             unknown("formulation", options.formulation, RoundSolver.FORMULATIONS),
@@ -293,7 +293,7 @@ def method_of(options: PolicyOptions) -> RoundMethod:
 
 
 def _solver(options: PolicyOptions) -> Solver:
-    """Return the solver, if it knows the limits that it is given."""
+    """Return the solver; refuse limits that it does not support."""
     solver = make_solver(options.solver)
     if options.node_limit is not None and not solver.capabilities.node_limit:
         rule = f"solver {options.solver!r} does not know it (python -m morph_opt.solvers)"

@@ -13,11 +13,10 @@ from morph_opt.scheduling.policies.base import Decision, Policy
 class OnlinePolicy(Policy):
     """Policy that feeds observed iteration times to a belief before it decides.
 
-    What a job's training log would show is taken from the truth: the iteration time of every job
-    that has run past its start-up, in the round after it ran. Jobs on nodes of several types are
-    not observed, because their time tells nothing of one type. Two jobs on the same GPUs show what
-    the pair needs, once both have run past their start-up, and nothing of either alone; a belief
-    that does not try pairs does not see them.
+    The truth stands in for a job's training log: it gives the iteration time of every job that has
+    run past its start-up, in the round after it ran. Jobs on nodes of several types are not
+    observed, because their time is not that of one type. Two jobs on the same GPUs give the times
+    of the pair, once both have run past their start-up; only a belief that tries pairs sees them.
 
     The decision depends on the states of *all* rounds so far. A resumed replay shows the policy
     the recorded rounds through `observe`, so it believes and decides as the uninterrupted one.
@@ -25,14 +24,14 @@ class OnlinePolicy(Policy):
     Parameters
     ----------
     belief
-        Learns; nobody else may feed it.
+        Speed model that learns; only this policy may feed it.
     truth
-        Where observed times come from.
+        Source of observed times.
     make
-        Makes the deciding policy from the belief. Called again whenever the belief has changed,
-        since policies cache what they believe; so it must not make policies with a memory.
+        Function that makes the deciding policy from the belief. It is called again whenever the
+        belief has changed, since policies cache it; so the policy must have no memory.
     option
-        Named where a policy is refused.
+        Option that is named if a policy is refused.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def _durations(text: str) -> object:
 class DecisionOptions:
     """Options of policies and objectives; each is known to some and refused by the others.
 
-    Which knows what: `PolicySpec.options` and `MILP_OPTIONS`.
+    `PolicySpec.options` and `MILP_OPTIONS` list the known options.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class PolicyOptions(DecisionOptions):
     Parameters
     ----------
     rules
-        As read from the file that a `Scheduler` names, or from a snapshot.
+        Rules read from the file that a `Scheduler` names, or from a snapshot.
     """
 
     rules: OperatorRules = field(default_factory=_no_rules)

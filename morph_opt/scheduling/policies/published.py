@@ -1,4 +1,4 @@
-"""Parameters of published systems, as their papers or their code have them, one class a system."""
+"""Parameters of published systems from their papers or code, one class per system."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def resolve_objective(given: AnyObjective) -> ObjectiveSpec:
 
 
 def _own(word: str, given: Any) -> tuple[str, Any]:
-    """Return name and maker of a policy or objective that is not one of the package."""
+    """Return name and maker of a policy or objective from outside the package."""
     if isinstance(given, str):
         found = None if word == "policy" and _is_slip(given) else extension(_GROUPS[word], given)
         if found is None:
@@ -119,7 +119,7 @@ def _own(word: str, given: Any) -> tuple[str, Any]:
 
 
 def name_of_value(word: str, value: Any) -> str:
-    """Return the name by which records list a policy or objective that is given as a value.
+    """Return the name under which a policy or objective given as a value is recorded.
 
     Parameters
     ----------
@@ -193,10 +193,10 @@ class Decider:
     Parameters
     ----------
     policy
-        The policy; a caller's own gets every option, and nothing is known of its needs.
+        Policy; a user's own gets every option, and its needs are unknown.
     objective
-        Objective of the policy ``milp``; None for others. A caller's own knows the options of
-        ``milp`` alone.
+        Objective of the policy ``milp``; None for others. A user's own knows only the options of
+        ``milp``.
     """
 
     policy: BaselineSpec
@@ -209,7 +209,7 @@ class Decider:
 
     @property
     def rule(self) -> PolicySpec[Any]:
-        """Specification that decides: that of the objective under ``milp``."""
+        """Specification of the objective under ``milp``, else of the policy."""
         return self.policy if self.objective is None else self.objective
 
     @property
@@ -244,7 +244,7 @@ class Decider:
         return policy
 
     def require_understood(self, given: Iterable[str]) -> None:
-        """Refuse options that would be ignored.
+        """Refuse options that the policy would ignore.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Decider:
             raise InputError(f"has no effect: {why}", field=OPTIONS[name].flag)
 
     def require_workers(self, options: PolicyOptions, jobs: Sequence[Job]) -> None:
-        """Refuse jobs with workers that take turns, or without, where the policy has none of them.
+        """Refuse jobs whose workers take turns, or do not, if the policy cannot schedule them.
 
         Raises
         ------
@@ -299,7 +299,7 @@ class Decider:
     ) -> Iterator[tuple[str, str]]:
         """Yield options that are set and change nothing for jobs like these, with the reason.
 
-        A replay refuses them; one round of many that are decided with the same options has a note.
+        A replay refuses them; a single round only has a note, since other rounds may need them.
         """
         changed = options.changed()
         mixes = any(job.requested_plan.determinism == "d2" for job in jobs)

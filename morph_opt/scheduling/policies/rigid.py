@@ -21,8 +21,8 @@ class Fifo(FillingPolicy):
     belief
         Speeds (only which configurations exist matters).
     skip_blocked
-        Whether later jobs may pass a blocked head of the queue (backfilling without
-        reservations). Without it the head blocks all jobs behind it.
+        Whether later jobs may pass a blocked head of the queue (backfilling without reservations).
+        Without it the head blocks all later jobs.
     """
 
     timeless = True

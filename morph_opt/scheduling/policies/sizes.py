@@ -21,15 +21,15 @@ class SizeParams(Params):
     mean: float = number(float(np.log(1e4)), -np.inf)
     """Prior mean of the mean log size in GPU-seconds: ten thousand."""
     mean_sd: float = above(3.0)
-    """Its standard deviation: a factor of 20 either way."""
+    """Prior standard deviation of that mean: a factor of 20 either way."""
     slope: float = number(1.0, -np.inf)
     """Prior mean of the slope of log size on log GPUs: 1 if run times do not depend on GPUs."""
     slope_sd: float = above(0.5)
-    """Its standard deviation."""
+    """Prior standard deviation of that slope."""
     spread: float = above(float(np.pi / np.sqrt(6.0)))
     """Prior median of the standard deviation of log size: that of an exponential."""
     log_spread_sd: float = above(0.5)
-    """Standard deviation of its logarithm."""
+    """Prior standard deviation of the logarithm of that spread."""
     steps: int = number(60, 1)
     """Largest number of steps of the fit, which ends earlier when nothing moves."""
     quantiles: int = number(200, 2)
@@ -120,10 +120,10 @@ class Seen:
     Parameters
     ----------
     work
-        GPU-seconds of each job: its size if it has completed, else what it has done, of which it
-        is known that its size is larger; 0 says nothing. Shape (n,).
+        GPU-seconds of each job: its size if it has completed, else its work so far, which its size
+        exceeds; 0 carries no information. Shape (n,).
     log_gpus
-        Logarithm of the GPUs that each asked for, shape (n,).
+        Logarithm of the requested GPUs of each job, shape (n,).
     complete
         Whether each has completed, shape (n,).
     """
@@ -140,7 +140,7 @@ class SizeModel:
     Parameters
     ----------
     mean, slope, spread
-        The three numbers; spread is a standard deviation, above 0.
+        Coefficients of the formula; spread is a standard deviation, above 0.
     centre
         Mean of the logarithms of requested GPUs.
     shape
@@ -183,7 +183,7 @@ class SizeModel:
         attained
             Work done, GPU-seconds, shape (J,).
         start
-            What a start costs, GPU-seconds; 0 for a job that runs, shape (J,).
+            Cost of a start in GPU-seconds, 0 for a running job; shape (J,).
         """
         mean = self.mean + self.slope * (log_gpus - self.centre)
         z = (np.log(np.maximum(attained, _TINY)) - mean) / self.spread
@@ -197,7 +197,7 @@ class SizeModel:
             np.diff(left, prepend=0.0) * (1.0 - ended + 0.5 / SIZES.quantiles), axis=1
         )
         least = ((start[:, None] + spent) / ended).min(axis=1) - start
-        # Beyond whatever is likely at all, as much as was done.
+        # Beyond all likely sizes, the work left equals the work done.
         remaining: Floats = np.where(larger[:, -1] < _TINY, attained, least)
         return remaining
 
@@ -212,7 +212,7 @@ def _maximised(
     x, y
         Centred log GPUs and log sizes of complete jobs, shape (n,).
     x_least, y_least
-        The same of jobs that are larger, shape (m,).
+        Values of jobs that are known to be larger, shape (m,).
     """
     prior = np.array([SIZES.mean, SIZES.slope, np.log(SIZES.spread)])
     precision = np.array([SIZES.mean_sd, SIZES.slope_sd, SIZES.log_spread_sd]) ** -2.0
@@ -244,7 +244,7 @@ def _maximised(
     value, slope, curve = at(point)
     damping = 1e-3
     for _ in range(SIZES.steps):
-        # Away from the maximum the Hessian need not be negative definite: damped until it is.
+        # Away from the maximum the Hessian may not be negative definite: damp the step.
         step = _ascent(curve, slope, damping)
         tried = at(point + step)
         if tried[0] >= value:

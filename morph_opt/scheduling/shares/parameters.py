@@ -13,7 +13,7 @@ from formulations.parameters import Params, above, number
 
 @dataclass(frozen=True, slots=True)
 class KernelParams(Params):
-    """The max-min kernel (docs/formulations/fairness.md)."""
+    """Parameters of the max-min kernel (docs/formulations/fairness.md)."""
 
     gap: float = 1e-8
     """Relative gap between bound and shares at which it stops."""
@@ -34,7 +34,7 @@ KERNEL = KernelParams()
 
 @dataclass(frozen=True, slots=True)
 class FinishTimeParams(Params):
-    """The search for the smallest largest finish-time ratio (docs/formulations/finish-time.md)."""
+    """Search for the smallest largest finish-time ratio (docs/formulations/finish-time.md)."""
 
     proven: float = above(1e-8)
     """Relative difference of bound and shares at which it ends."""
@@ -49,7 +49,7 @@ FINISH_TIMES = FinishTimeParams()
 
 @dataclass(frozen=True, slots=True)
 class FillingParams(Params):
-    """Water filling (docs/formulations/hierarchical.md)."""
+    """Parameters of water filling (docs/formulations/hierarchical.md)."""
 
     fits: float = above(1e-9, 0, 1)
     """Relative load above 1 that still counts as fitting the cluster."""
@@ -68,10 +68,10 @@ FILLING = FillingParams()
 
 @dataclass(frozen=True, slots=True)
 class PackingParams(Params):
-    """The max-min kernel with pairs (docs/formulations/packing.md)."""
+    """Parameters of the max-min kernel with pairs (docs/formulations/packing.md)."""
 
     rounding: float = 1e-9
-    """Largest part of a floor that may be missing."""
+    """Largest share of a job's minimum speed that may be missing."""
     reduced_cost: float = 1e-9
     """Reduced cost below which a pair cannot improve the objective, which is of the size of 1."""
     direct: int = 3000

@@ -35,7 +35,7 @@ class Shares:
     x
         Fraction of time of each job on each type, alone, shape (J, T).
     pair_x
-        Of each pair, shape (P, T).
+        Shares of each pair, shape (P, T).
     objective
         Value of the policy's own formula at these shares, recomputed from the definition.
     bound

@@ -79,7 +79,7 @@ class ShareInstance:
     Parameters
     ----------
     name
-        Its ``id``, or its place in the file.
+        Value of ``id``, or position in the file.
     types
         GPU types, in the order of the columns.
     request

@@ -31,9 +31,9 @@ class _Placed:
     Parameters
     ----------
     assignment, job
-        What is held, and by which job.
+        Assignment and the job that holds it.
     sides
-        Its side demand, by the name of the node type.
+        Side demand of the job, by the name of the node type.
     """
 
     assignment: Assignment
@@ -324,7 +324,7 @@ class _Order:
 
 
 def _keep(found: dict[_K, _V], key: _K, value: _V | None) -> None:
-    """Store what was found, or remove the entry if nothing was."""
+    """Store a value that is not empty under a key, else remove the key."""
     if value:
         found[key] = value
     else:
@@ -337,7 +337,7 @@ class BeliefChecks:
     Parameters
     ----------
     belief
-        Its plans are judged by their memory as candidates are: what offloads holds host memory.
+        Speed model; its plans are judged by their memory, as candidates are.
     """
 
     def __init__(self, belief: SpeedModel) -> None:

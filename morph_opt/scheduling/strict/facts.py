@@ -45,7 +45,7 @@ class RunLookup:
     Parameters
     ----------
     speeds, cluster
-        What is asked, of placements on what.
+        Speed model, and the cluster of the placements.
     pairs
         Speeds of two jobs on the same GPUs; None: those of ``speeds``, if it has any.
     """

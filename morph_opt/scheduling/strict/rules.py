@@ -88,7 +88,7 @@ class StateFacts:
     known
         Names of all jobs of the trace.
     held
-        What running jobs hold as the round begins.
+        Assignments of running jobs at the start of the round.
     unavailable, failed
         Node indices; see `morph_opt.core.domain.RoundState`.
     """

@@ -24,7 +24,7 @@ class Proposal:
         Share of the GPUs' speed that it leaves unused, and its own; in the published code in units
         of the last type's.
     best_speed
-        Of the fastest map that it enumerates for this placement.
+        Speed of the fastest map that is enumerated for this placement.
     """
 
     gpus: tuple[int, ...]
@@ -65,9 +65,9 @@ class Holder:
     Parameters
     ----------
     proposals
-        In the order of the rule; the last is the first grant.
+        Proposals in the order of the rule; the last is the first grant.
     now
-        None while it waits.
+        Present grant; None while the job waits.
     """
 
     proposals: list[Proposal]
@@ -86,7 +86,7 @@ def grant_greedily(
     Parameters
     ----------
     active
-        In order of arrival; their grants are changed in place.
+        Jobs in order of arrival; their grants are changed in place.
     free
         GPUs by type, less what is held and granted afterwards.
     keeps_idle

@@ -61,7 +61,7 @@ class EasyScale(Policy):
             self._known.clear()
         pools = _pools(state)
         live = [self._live(known, state, pools) for known in state.jobs]
-        # Nobody grows on a drained node, where a job may stay and nothing else.
+        # No job grows on a drained node: a job there may only stay.
         stuck = [
             one.now is not None and _drained(s, state)
             for one, s in zip(live, state.jobs, strict=True)
@@ -207,7 +207,7 @@ def _placed(
 ) -> Assignment | None:
     """Return GPUs by type: the job's own first, then those of the fullest nodes; None if too few.
 
-    GPUs next to which a node has no side resources left are not there.
+    GPUs without enough side resources left on their node do not count.
     """
     job, nodes = known.job, state.cluster.nodes
     own = {} if known.running is None else dict(known.running.placement.parts)

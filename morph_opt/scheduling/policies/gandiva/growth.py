@@ -28,9 +28,9 @@ class Growth:
         Parameters
         ----------
         plan
-            Growth does not change it.
+            Execution plan, which growth does not change.
         kind, servers
-            Where the job is.
+            Node type and number of the job's servers.
         """
         key = (model, plan, kind, servers)
         if key not in self._paces:

@@ -1,8 +1,8 @@
 """Gandiva's slices with packing: a pair of jobs on the same GPUs is one gang.
 
 Pairs are made and parted as `morph_opt.scheduling.policies.gandiva.packing` tries them, with gangs
-of several GPUs counted by these. How a trial ends is what the speeds measured; utilisation, which
-they do not have, is what a copy of a job leaves of its speed to another.
+of several GPUs counted by these. The measured speeds give the result of a trial. They have no
+utilisation; it is estimated from the speed that two copies of a job keep.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PackedSlices(Policy):
             self._cluster = state.cluster
             self._asked.clear()
         known = {one.job.name: one for one in state.jobs}
-        # A group keeps its name, and with it its turn, when the first of it is complete.
+        # A group keeps its name, and so its turn, when its first job completes.
         groups = {
             key: left
             for key, members in self._groups.items()
@@ -78,7 +78,7 @@ class PackedSlices(Policy):
     ) -> None:
         """Separate jobs that could not share in the last round, or no longer need to."""
         pairs = {key: members for key, members in groups.items() if len(members) > 1}
-        # For want of CPUs, say, one of them ran and the other waited.
+        # One of them ran and the other waited, for lack of CPUs for example.
         failed = {
             key
             for key, (one, two) in pairs.items()
@@ -138,7 +138,7 @@ class PackedSlices(Policy):
     def _relative(self, one: Job, two: Job) -> Relative | None:
         """Return relative speeds on those GPUs of the cluster where their sum is least.
 
-        None where somewhere they cannot share: slices move from server to server.
+        None if they cannot share on some node type: slices move from server to server.
         """
         if one.requested_gpus != two.requested_gpus:
             return None

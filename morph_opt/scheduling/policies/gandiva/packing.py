@@ -19,13 +19,13 @@ class PackingTask:
     Parameters
     ----------
     gpus
-        In all.
+        Number of GPUs in all.
     utilisation
-        Of each job alone, by its name.
+        Utilisation of each job alone, by its name.
     speed
         Relative speeds of the two jobs of a pair, smaller name first.
     gang
-        GPUs of each; 1 where not given. Pairs are of equal gangs.
+        GPUs of each job; 1 if not given. Only equal gangs are paired.
     """
 
     gpus: int

@@ -1,7 +1,7 @@
 """Policy ``gandiva``: time slices on whole servers by the rules of `slices`.
 
-Hosts are remembered and are a function of the states alone. What a job pays is the engine's
-business: it comes back to its GPU counts where it was whenever its host still has them.
+Hosts are remembered and depend on the states alone. The engine charges the start-ups: a job returns
+to its previous GPU counts on its nodes whenever its host still has them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Followed(Hosts):
     Parameters
     ----------
     grown
-        GPUs of a job on servers of which it may have so many.
+        Function that returns the GPUs of a job on some servers, given the largest allowed number.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class GandivaSlices(Policy):
     Parameters
     ----------
     belief
-        Which shapes can run, what they need next to GPUs, and whether more GPUs make them faster.
+        Speed model: possible shapes, their side resources, and whether more GPUs are faster.
     any_affinity
         Whether a gang may join a full server of another size (ours; the paper keeps it waiting).
     migrate
@@ -122,8 +122,8 @@ class GandivaSlices(Policy):
     def decide(self, state: RoundState) -> Decision:
         """Assign GPUs: running jobs keep theirs, resumed ones return to their nodes if possible.
 
-        A gang whose shape no speed is known of, or whose other resources its servers do not have,
-        waits for its next turn.
+        A gang without a known speed, or without enough side resources on its servers, waits for its
+        next turn.
         """
         assigned = self._follow(state)
         gangs = {known.job.name: self._gang(known, state) for known, _, _ in assigned}
@@ -136,7 +136,7 @@ class GandivaSlices(Policy):
             }
             if not short:
                 return Decision(Allocation(tuple(made.values())))
-            # There are GPUs to grow into, and not what is needed next to them.
+            # There are GPUs to grow into, but not enough side resources.
             assigned = [
                 (known, gangs[known.job.name] if known.job.name in short else gpus, servers)
                 for known, gpus, servers in assigned

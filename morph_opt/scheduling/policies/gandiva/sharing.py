@@ -1,8 +1,8 @@
 """Pairs of jobs as one job of a round: a policy decides on groups, then partners are added.
 
-A group is a job alone, or two jobs with equal gangs. It is shown as the job of it that runs, and
-what is given to that one its partner holds as well, if the pair was measured there and the node
-has CPUs and host memory for both; otherwise the partner waits.
+A group is a job alone, or two jobs with equal gangs. The policy sees the running job of the group.
+The partner gets the same GPUs if the pair was measured there and the node has CPUs and host memory
+for both; otherwise it waits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sharing:
         Parameters
         ----------
         executed_s
-            Seconds for which each group ran; None: those of the job that it is shown as.
+            Seconds for which each group ran; None for the time of its running job.
         """
         known = {one.job.name: one for one in state.jobs}
         leaders = {name: _leader(members, known) for name, members in groups.items()}
@@ -88,7 +88,7 @@ class Sharing:
         elif state.unavailable.isdisjoint(there.nodes):
             plan = self._tables.all_of(other.job, state.cluster).rows[0].row.plan
         else:
-            return None  # nobody comes to a drained node
+            return None  # no job starts on a drained node
         jobs, plans = (leader.job, other.job), (held.plan, plan)
         if self.pace_s(jobs, plans, there, state) is None:
             return None

@@ -1,6 +1,6 @@
 """Gandiva's time slices on whole servers: round robin per host, affinity, migration, growth.
 
-The publication (OSDI'18) tells the mechanisms; the exact rules, ours where it is silent, are on
+The publication (OSDI'18) describes the mechanisms; the exact rules, ours where it is silent, are on
 ``docs/gandiva-easyscale.md``. A *host* is a server, or several whole ones for a larger gang.
 Decisions are made at multiples of the quantum only; jobs complete at their exact second.
 """
@@ -36,16 +36,16 @@ class HostRules:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Job on a host, with what its turn depends on.
+    """Job on a host, with the values that determine its turn.
 
     Parameters
     ----------
     name
-        Of the job; ties of instants are broken by it.
+        Number of the job; it breaks ties between instants.
     gpus
-        Its gang.
+        GPUs of its gang.
     submit_s
-        Submission.
+        Time of submission.
     last_end_s
         End of the last round in which it ran; -1 before.
     """
@@ -91,9 +91,9 @@ class Hosts:
     Attributes
     ----------
     hosts
-        Those that have jobs.
+        Hosts that have jobs.
     queue
-        Jobs that have no host.
+        Jobs without a host, in order.
     """
 
     def __init__(self, rules: HostRules) -> None:
@@ -119,7 +119,7 @@ class Hosts:
         return -(-gang // self.rules.per_server)
 
     def _open_host(self, gang: int) -> Host | None:
-        """Make a host of this size of the empty servers with the lowest numbers."""
+        """Make a host of this size from the empty servers with the lowest numbers."""
         servers = self._empty()[: self._span(gang)]
         if len(servers) < self._span(gang):
             return None

@@ -60,7 +60,7 @@ class RandomPairs:
     Parameters
     ----------
     seed
-        Pairs are a function of it and of all that was asked.
+        Seed; pairs depend on it and on all earlier calls.
     """
 
     def __init__(self, seed: int) -> None:
@@ -87,7 +87,7 @@ class RandomPairs:
 
 
 class _GroupRounds(GavelRounds):
-    """Gavel's rounds with shares solved anew in each, as pairs change."""
+    """Gavel's rounds over groups; shares are solved again only where a round begins."""
 
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
         """See `GavelRounds.due`."""
@@ -100,11 +100,11 @@ class GavelPairs(Policy):
     Parameters
     ----------
     belief
-        Speeds that it goes by.
+        Speed model.
     packing
-        Measured pairs; None: nobody is paired.
+        Measured speeds of pairs; None for no pairs.
     seed
-        Of the pairs.
+        Seed of the pairs.
     """
 
     name = "gavel:gandiva"

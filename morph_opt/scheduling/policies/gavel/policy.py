@@ -52,7 +52,7 @@ class GavelRounds(FillingPolicy):
     entity_weights
         See `morph_opt.scheduling.policies.objectives.share_book.ShareBook`.
     book
-        Where the shares come from; None: such a share book.
+        Source of the shares; None for a new share book.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GavelRounds(FillingPolicy):
         self._changed = False
 
     def observe(self, state: RoundState) -> None:
-        """Credit the round that has passed; reset when jobs have changed and it is time."""
+        """Credit the last round; reset if jobs have changed and a reset is due."""
         self._book.observe(state)
         types = len(state.cluster.gpu_types)
         self._grow([s.job.name for s in state.jobs], types, state.interval_s)
@@ -94,7 +94,7 @@ class GavelRounds(FillingPolicy):
             self._changed = False
 
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
-        """Return whether shares must be solved again, by time or because they have no such job."""
+        """Return whether shares must be solved again: by time, or because all jobs are new."""
         last = self._mechanism.reset_s
         if last == 0.0 or state.time_s - last >= GAVEL.reset_s:
             return True

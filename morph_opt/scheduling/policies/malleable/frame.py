@@ -1,9 +1,9 @@
-"""Base of the malleable heuristics: options of a job by GPU count, keeps first, then placements.
+"""Base of the malleable heuristics: keep jobs that have what they want, then place the others.
 
-Every policy here says what each job is to have (`Want`); the rest is one frame, so that they differ
-in nothing else. Whoever runs in what it is to have stays, at no cost. The others take, most GPUs
-first, the tightest candidate that fits; where none does, a running job keeps what it holds, and
-others take the largest smaller count that fits.
+Every policy here returns a wanted configuration per job (`Want`); the rest is common, so that they
+differ in nothing else. A job that runs in its wanted configuration stays, at no cost. The others
+take, most GPUs first, the tightest candidate that fits. If none fits, a running job keeps its GPUs,
+and others take the largest smaller count that fits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Want:
     Parameters
     ----------
     gpus
-        GPUs in all.
+        Number of GPUs.
     node_class
-        Only there; None for anywhere.
+        Required node class; None for any.
     parts
         GPUs per node, largest first; None for any.
     """
@@ -130,14 +130,14 @@ class MalleableBaseline(FillingPolicy):
     def ways(self, view: RoundView, job: int) -> JobWays:
         """Return the configurations of a job; computed once per model."""
         slice_ = view.slices[job]
-        # The slice is kept beside its ways, so that no other can get its identity.
+        # The slice is kept with its ways, so that no other object can get its id.
         known = self._ways.get(id(slice_))
         if known is None:
             known = self._ways[id(slice_)] = (slice_, JobWays(slice_))
         return known[1]
 
     def fill(self, filling: Filling) -> None:
-        """Keep and place what the policy wants."""
+        """Keep and place the configurations that the policy wants."""
         jobs = range(filling.problem.jobs.count)
         ways = [self.ways(filling.view, job) for job in jobs]
         serve(filling, ways, self.wants(filling, ways))

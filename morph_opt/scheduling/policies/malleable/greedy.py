@@ -1,7 +1,7 @@
 """Greedy rounds: an objective without a MILP, and Optimus' gain in seconds.
 
-Between ``greedy:NAME`` and ``--policy milp --objective NAME`` nothing differs but the optimisation:
-candidates, values, prices of restarts and promises are the same.
+``greedy:NAME`` and ``--policy milp --objective NAME`` differ only in the optimisation: candidates,
+values, prices of restarts and promises are the same.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Greedy(MalleableBaseline):
     belief
         Speeds that the policy goes by.
     objective
-        What a round is worth; its last goal counts.
+        Objective whose last goal gives the values.
     name
-        Of the policy.
+        Name of the policy.
     """
 
     def __init__(self, belief: SpeedModel, objective: Stateless, name: str) -> None:

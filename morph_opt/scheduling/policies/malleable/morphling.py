@@ -41,9 +41,9 @@ class Live:
     guaranteed
         Whether it was promised a speed: that of its request, or its best on one node if less.
     may_shrink
-        Whether it has restarts left for it.
+        Whether it has restarts left, so that it may be shrunk.
     gpus
-        By node.
+        Number of GPUs by node.
     """
 
     speed: dict[int, float]
@@ -106,9 +106,9 @@ class PaperRound:
     Parameters
     ----------
     jobs
-        With what they hold; changed in place.
+        Jobs with their GPUs; changed in place.
     free
-        GPUs of each node that nobody holds; changed in place.
+        Free GPUs of each node; changed in place.
     """
 
     def __init__(self, jobs: list[Live], free: list[int]) -> None:

@@ -32,7 +32,7 @@ class PolluxPolicy(MalleableBaseline):
         Raises
         ------
         InputError
-            If the nodes are of several classes, of which Pollux' fitness knows nothing.
+            If the nodes are of several classes, which Pollux' fitness does not support.
         """
         if filling.problem.nodes.classes > 1:
             rule = f"policy {self.name!r} knows nodes of one type only"
@@ -66,7 +66,7 @@ class PolluxSearch(PolluxPolicy):
     belief
         Speeds that the policy goes by.
     budget
-        Of the search.
+        Budget of the search.
     """
 
     name = "pollux"
@@ -134,7 +134,7 @@ class PossibleRows:
     Parameters
     ----------
     ways
-        Of the jobs, in the order of the rows.
+        Configurations of the jobs, in the order of the rows.
     largest
         GPUs of the largest node.
     """
@@ -183,8 +183,8 @@ class PolluxCounts(PolluxPolicy):
     """Policy ``pollux:counts``: Pollux' fitness maximised over GPU counts, without nodes.
 
     Harmonic means add up over jobs, so the best counts are found exactly, job by job over the GPUs
-    used so far. What the published search would find at best, where nodes do not stand in the way;
-    deterministic, and not Pollux' search.
+    used so far. This is the best that the published search could find if nodes did not matter. It
+    is deterministic and not Pollux' search.
     """
 
     name = "pollux:counts"

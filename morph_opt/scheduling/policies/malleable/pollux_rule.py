@@ -1,7 +1,7 @@
 """Pollux' fitness of an allocation, its repair, and its search over GPUs by job and node.
 
-Source: the publication (OSDI'21) and petuum/adaptdl, branch ``osdi21-artifact``. A *state*
-says how many GPUs of each node each job has, shape (J, N); many states at once are (P, J, N).
+Source: the publication (OSDI'21) and petuum/adaptdl, branch ``osdi21-artifact``. A *state* holds
+the GPUs of each job on each node, shape (J, N); many states at once are (P, J, N).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class PolluxRound:
         Goodput by (job, nodes, GPUs) over that of a fair share on one node; 0 where a job cannot
         run. Shape (J, N + 1, G + 1).
     current
-        What runs, shape (J, N).
+        Present state, shape (J, N).
     capacity
         GPUs of each node, shape (N,).
     most
-        GPUs that each job may have, shape (J,).
+        Largest number of GPUs of each job, shape (J,).
     kept
-        What goodputs of a changed row are worth, shape (J,).
+        Factor of the goodput of a changed row, shape (J,).
     """
 
     relative: Floats
@@ -114,7 +114,7 @@ class Search:
     budget
         Population, generations, seed.
     snap
-        Makes rows possible after the repair, on top of the published rules; None: nothing.
+        Function that makes rows possible after the published repair; None for none.
     """
 
     def __init__(self, task: PolluxRound, budget: Budget, snap: Snap | None = None) -> None:

@@ -25,15 +25,15 @@ class Sia(MalleableBaseline):
     """Policy ``sia``: one configuration (node class, GPU count) per job by Sia's program.
 
     Goodput is iterations per second, the batch being fixed: over the job's smallest, times its
-    smallest count. The last allocation is what runs; jobs in a start-up are left alone. Growth is
-    not limited to twice the GPUs of before, of which a state does not tell.
+    smallest count. The running jobs are the last allocation; jobs in a start-up are not changed.
+    Growth is not limited to twice the previous GPUs, which a state does not contain.
 
     Parameters
     ----------
     belief
         Speeds that the policy goes by.
     limits
-        Of the solver.
+        Limits of the solver.
     """
 
     name = "sia"

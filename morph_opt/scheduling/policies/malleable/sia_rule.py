@@ -29,13 +29,13 @@ class SiaJob:
     Parameters
     ----------
     goodput
-        Of every column, shape (columns,).
+        Goodput of every column, shape (columns,).
     usable
         Whether the job may have the column.
     age_s, restarts, restart_s
-        Since submission; so far; what a restart is taken to cost.
+        Seconds since submission; number of restarts so far; assumed seconds of a restart.
     current
-        Column of the solve before; None without one.
+        Column of the previous solve; None without one.
     fixed
         Whether the job must keep it, being in the middle of a restart.
     """

@@ -19,16 +19,16 @@ class QueuedService(Objective[Queues]):
     Parameters
     ----------
     name
-        Word of the objective.
+        Name of the objective.
     limits_gpu_s
         GPU-seconds at which a job leaves a queue; the last queue has no limit.
     starvation_knob
         Starvation knob, 0 for none; see
         `morph_opt.scheduling.policies.tiresias.queues.ServiceBook`.
     index
-        Order inside a queue by this index instead of arrival.
+        Gittins index that orders a queue; None for the order of arrival.
     rigid
-        Only the requested number of GPUs counts.
+        Whether jobs get exactly the requested number of GPUs.
     """
 
     def __init__(

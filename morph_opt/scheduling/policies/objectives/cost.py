@@ -1,8 +1,8 @@
 """Objective ``cost`` of the round MILP: keep the SLOs, then maximise work per dollar.
 
-Which SLOs can be promised together the share program says anew in every round, and names the others
-(`morph_opt.scheduling.shares.policies.cost`, the fewest). It asks for constant rates, which is more
-than is needed, so the round does not give up on a dropped SLO that can still be met.
+In every round the share program (`morph_opt.scheduling.shares.policies.cost`) drops the fewest SLOs
+such that the others can be promised together. It requires constant rates, which is more than
+needed, so the round still tries to meet a dropped SLO.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def prices_of(cluster: Cluster) -> Floats:
 def slo_left_s(known: JobState, now_s: float) -> float:
     """Return seconds until the deadline available for steps; inf without one, at most 0 if passed.
 
-    The start-up that the job still has to pay is taken off.
+    The start-up still ahead is subtracted.
     """
     if known.job.deadline_s is None:
         return np.inf
@@ -45,7 +45,7 @@ class SloNames:
     """Jobs whose SLO does not bind in this round, and changes since the round before.
 
     An SLO is dropped when it cannot be promised together with the others' (the fewest are), or when
-    too little time is left. It is asked for again in every round, so it may be restored.
+    too little time is left. It is tried again in every round, so it may be restored.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class SloNames:
         self._active: frozenset[str] = frozenset()
 
     def settle(self, state: RoundState, dropped: Sequence[int]) -> None:
-        """Take a round's answer, as positions in ``state.jobs``; a repeated round counts once."""
+        """Set the dropped SLOs, by position in ``state.jobs``; a repeated round counts once."""
         if state.time_s != self._time_s:
             self._before, self._time_s = self.dropped, state.time_s
         late = [row for row, known in enumerate(state.jobs) if slo_left_s(known, state.time_s) <= 0]

@@ -25,12 +25,12 @@ class Feedback(Objective[tuple[Turns, Any]]):
     Parameters
     ----------
     belief
-        Speeds, for the seconds to a report.
+        Speed model, for the seconds to a report.
     then
-        What stands in the place of equal turns; None for these.
+        Objective in place of equal turns; None for equal turns.
     share
-        Most of the cluster's GPUs that jobs may have for their reports' sake, shortest first, one
-        at least; the others wait for their turn. Below 1 nobody is starved by a stream of arrivals.
+        Largest share of the cluster's GPUs for jobs before their report, shortest first, at least
+        one job; the others wait for their turn. Below 1 a stream of arrivals starves no job.
     """
 
     remembers = False

@@ -16,7 +16,7 @@ from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 class Makespan(Objective[OwedShares | None]):
     """Objective of the end of the last job: rates weighed by work; with GPU types, Gavel's shares.
 
-    Which job belongs on which type a rate in one round does not say; a share program does.
+    A rate in one round does not tell which job belongs on which type; a share program does.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class FollowShares(Objective[OwedShares]):
     policy
         See `morph_opt.scheduling.shares.request.SHARE_POLICIES`.
     packing
-        Lets pairs of jobs on the same GPUs count in the target shares; None: no pairs.
+        Speeds of pairs of jobs on the same GPUs, for the target shares; None for no pairs.
     """
 
     def __init__(self, belief: SpeedModel, policy: str, packing: PairSpeeds | None = None) -> None:

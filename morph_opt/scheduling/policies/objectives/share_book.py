@@ -38,8 +38,8 @@ class _Record:
 class ShareBook:
     """Target shares of the active jobs, and each job's lag per GPU type.
 
-    It must see every round (`observe`), also those that a resumed replay repeats; what it knows
-    then depends on the sequence of snapshots alone.
+    It must see every round (`observe`), also those that a resumed replay repeats, so that its
+    values depend on the sequence of snapshots alone.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class ShareBook:
             if record.isolated_rate > 0:
                 record.isolated_s += max(0.0, gained) / record.isolated_rate
             record.lag_s = record.lag_s + self.shares.x[row] * elapsed_s
-            # Also the part of the round in which the job was not there yet counts as fair.
+            # The part of the round before the job's submission counts as fair, too.
             record.fair_done += float(self.fair_rate[row]) * elapsed_s
             if record.fair_done >= job.job.iterations and not np.isfinite(record.fair_finish_s):
                 record.fair_finish_s = state.time_s - job.job.submission_s

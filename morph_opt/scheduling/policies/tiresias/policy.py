@@ -26,7 +26,7 @@ class RigidQueues(FillingPolicy):
     limits_gpu_s, starvation_knob
         See `morph_opt.scheduling.policies.tiresias.queues.ServiceBook`.
     index
-        Order inside a queue by this index; None: running first, then arrival.
+        Gittins index that orders a queue; None for running jobs first, then arrival.
     """
 
     stays_put = True

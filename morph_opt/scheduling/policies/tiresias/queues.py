@@ -68,10 +68,9 @@ class GittinsIndex:
     def of_job(self, known: JobState, now_s: float, attained_gpu_s: float) -> float:
         """Return the index of a job in a round in which starts cost time.
 
-        Start-up that is still ahead counts as GPU-seconds spent for nothing. The index weighs a
-        whole quantum against its cost: a job that was given GPUs for it keeps the index that it
-        was given them for until the quantum is used up, unless its index has risen. Without
-        start-up it is `exact`.
+        A start-up still ahead counts as GPU-seconds without service. The index weighs a whole
+        quantum against its cost: a started job keeps its index at the start until the quantum is
+        used up, unless its index has risen. Without start-up it is `exact`.
 
         Parameters
         ----------
@@ -110,8 +109,8 @@ class ServiceBook:
     """Queue and rank of every job, with the starvation knob (Tiresias, section 4).
 
     A job below the first queue whose last wait is at least K times its executed time goes to the
-    tail of the first queue, and its service counts anew from 0. Executed time and service are
-    those since the last promotion; the wait is that since it last lost its GPUs.
+    tail of the first queue, and its service counts anew from 0. Executed time and service count
+    from the last promotion, the wait from the last loss of GPUs.
 
     Parameters
     ----------
