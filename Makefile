@@ -136,10 +136,10 @@ oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROU
 	OMP_NUM_THREADS=1 $(PY) -m tests.explanation.campaign --seed $(SEED)
 
 live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes); ARGS="--runs 10 --seed 20", LIVE_TEST_ROOT=another Debian's
-	$(PY) -m tests.live.chaos $(ARGS)
+	$(PY) -m benchmarks.checks.live.chaos $(ARGS)
 
 live-demo: $(DEV) ## ten minutes: the same jobs beside backfill and beside morph-opt, and the report of both
-	$(PY) -m tests.live.demo $(ARGS)
+	$(PY) -m benchmarks.checks.live.demo $(ARGS)
 
 check-replays: $(DEV) ## read varied replays as a stranger would, and corrupted ones (20 minutes); ARGS="--only mt"
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.replays $(ARGS)

@@ -111,16 +111,3 @@ def test_every_family_of_rows_stands_in_a_formula(project_root: Path) -> None:
         word for page in fences for one in page for word in re.findall(r"\\mathtt\{(.+?)\}", one)
     }
     assert {word.replace("_", r"\_") for word in emitted()} <= named
-
-
-def test_links_say_where_they_lead_in_words(project_root: Path) -> None:
-    """A file's name is a name to somebody who writes the pages; data files are what they are."""
-    pages = [project_root / "README.md", project_root / "CONTRIBUTING.md"]
-    for folder in ("docs", "reports", "instances"):
-        pages += sorted((project_root / folder).rglob("*.md"))
-    named = {
-        f"{page.relative_to(project_root)}: {text}"
-        for page in pages
-        for text in re.findall(r"\[`?([\w./-]+\.md)`?\]\(", page.read_text("utf-8"))
-    }
-    assert named == set()

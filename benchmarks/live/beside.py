@@ -19,6 +19,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from benchmarks.checks.live.chaos import Run
+from benchmarks.checks.live.counted import runs_of
+from benchmarks.checks.live.real import RealSlurm, cluster
 from benchmarks.live.workload import (
     ARMS,
     PACE,
@@ -30,9 +33,6 @@ from benchmarks.live.workload import (
     drawn,
     speeds,
 )
-from tests.live.chaos import Run
-from tests.live.counted import runs_of
-from tests.live.real import RealSlurm, cluster
 
 LIMIT_S = 900.0
 BELIEFS = (REPORTED, "sigma 0.5", "unknown")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.checks.live.counted import record
 from benchmarks.live.workload import ARMS
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
 from morph_opt.core.commandline.types import whole
-from tests.live.counted import record
 
 if TYPE_CHECKING:
     import argparse

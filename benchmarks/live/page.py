@@ -11,12 +11,12 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.checks.live.counted import Counted
 from benchmarks.live.workload import ARMS, PACE, REPORTED
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.documents.figures import dots, drawing
 from morph_opt.core.documents.style import INK, looks
 from morph_opt.core.table import Table
-from tests.live.counted import Counted
 
 Row = dict[str, str]
 Cell = tuple[str, str, str]

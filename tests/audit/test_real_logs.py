@@ -16,7 +16,7 @@ from morph_opt.inputs.clusters import parse_short
 from morph_opt.inputs.traces.logs.reading.row import Reading
 
 ANSWERS = Path(__file__).resolve().parents[1] / "round/live/answers"
-"""``python -m tests.live.answers`` made them."""
+"""``python -m benchmarks.checks.live.answers`` made them."""
 COLUMNS = "JobID|Partition|Submit|Eligible|Start|End|State|NNodes|ReqTRES|AllocTRES|NodeList"
 
 

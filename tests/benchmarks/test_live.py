@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.checks.live.counted import Counted, record
+from benchmarks.checks.live.real import until
 from benchmarks.live.beside import JOB, PARTS
 from benchmarks.live.compare import average_jct_s
 from benchmarks.live.page import against, write
 from benchmarks.live.workload import ARMS, drawn
-from tests.live.counted import Counted, record
-from tests.live.real import until
 
 
 def test_a_cell_is_the_same_every_time() -> None:

@@ -52,13 +52,6 @@ def test_no_help_begins_with_a_fragment(command: str) -> None:
     assert found == {}
 
 
-def test_fragments_are_found() -> None:
-    for text in ("of milp: the value", "Where runs are kept", "as the trace has it", "only once"):
-        assert FRAGMENT.match(text)
-    for text in ("offset of the trace", "assumed speed", "format of stdout"):
-        assert not FRAGMENT.match(text)
-
-
 def test_the_list_of_commands_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["--help"]):
         assert main(words) == 0

@@ -16,8 +16,7 @@ from morph_opt.core.documents.options import options_table, read_options
 from morph_opt.core.domain import InputError, Range
 from morph_opt.core.domain.errors import on_command_line
 from morph_opt.core.domain.options import asked, changed, documented, option, settings
-from morph_opt.inputs.traces.options import LogOptions
-from morph_opt.replay.scenario import PARTS, Scenario, Scheduler, Workload
+from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
 from morph_opt.sweep import spec as sweep
 from tests.options_page import METRICS, PAGE, SCHEMA, page, schema, table
 from tests.options_schema import options_schema
@@ -143,21 +142,6 @@ def test_a_value_of_another_type_or_range_is_refused(name: str, value: object, r
         flag = "--" + name.replace("_", "-")
         with on_command_line():
             assert flagged(refused.value, More).field == flag
-
-
-def test_no_two_options_share_a_name_on_the_command_line() -> None:
-    flags = [
-        one.flag for kind in PARTS.values() for one in asked(kind).values() if not one.about.hidden
-    ]
-    assert len(flags) == len(set(flags))
-
-
-def test_a_subject_keeps_the_order_of_its_constructor() -> None:
-    """What is typed first comes first in files, too."""
-    assert list(settings(Workload))[:2] == ["trace", "seed"]
-    assert Workload("mt", 3) == Workload(trace="mt", seed=3)
-    assert next(iter(settings(Scheduler))) == "policy"
-    assert set(asked(LogOptions)) < set(asked(Workload))
 
 
 def test_pages_are_as_options_and_figures_are() -> None:

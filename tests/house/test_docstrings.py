@@ -100,25 +100,3 @@ def test_public_names_say_what_they_take() -> None:
         and (what := lacking(value))
     }
     assert not poor
-
-
-def test_missing_parameter_docs_are_found() -> None:
-    def plain(speed: float, gap: float) -> None:
-        """Does something.
-
-        Parameters
-        ----------
-        speed
-            How fast.
-
-        Raises
-        ------
-        ValueError
-            If the gap is large.
-        """
-
-    assert lacking(plain) == "Parameters lack gap"
-    plain.__doc__ = "Does something with speed and gap."
-    assert lacking(plain) == "has no Parameters"
-    plain.__doc__ = None
-    assert lacking(plain) == "has no docstring"

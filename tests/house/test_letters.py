@@ -69,26 +69,6 @@ def test_docstrings_and_loops_count_with_them_too(project_root: Path) -> None:
         assert found | set(of_loops(tree)) <= set(known), path.name
 
 
-def defined(text: str) -> Iterator[tuple[str, str]]:
-    """Letters and what they are said to be, in a page's tables of symbols."""
-    for line in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ?([^|]*) ?\|", text, re.MULTILINE):
-        bare = re.match(r"([a-z](?:, [a-z])*)(?: in [A-Z])?(?:[;,] .*)?$", line[0])
-        if bare:
-            named = bare[1].split(", ")
-            yield from ((letter, " ".join(line[1:])) for letter in named)
-
-
-def test_a_table_of_symbols_means_by_a_letter_what_the_glossary_says(project_root: Path) -> None:
-    known, met = letters(project_root), set()
-    for page in sorted((project_root / "docs" / "formulations").glob("*.md")):
-        for letter, meaning in defined(page.read_text("utf-8")):
-            words = {word.rstrip("s") for word in re.findall("[a-z]{3,}", meaning.lower())}
-            said = {word.rstrip("s") for word in re.findall("[a-z]{3,}", known[letter].lower())}
-            assert words & said, f"{page.name}: {letter} is {meaning!r}, not {known[letter]!r}"
-            met.add(letter)
-    assert len(met) > 10
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [

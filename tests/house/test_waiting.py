@@ -17,10 +17,6 @@ ALLOWED = {
     "tests/solvers/test_codes.py": "limits and times of no solve at all",
     "tests/solvers/test_highs.py": "what ends by its time limit, and a solve of milliseconds",
     "tests/solvers/test_worker.py": "what hangs is ended by the clock",
-    "tests/live/accounting.py": "a real MariaDB, which may take its time; not part of the suite",
-    "tests/live/chaos.py": "beside a real Slurm, which has a clock of its own",
-    "tests/live/demo.py": "beside a real Slurm; jobs arrive by its clock",
-    "tests/live/real.py": "a real Slurm, which has a clock of its own; not part of the suite",
 }
 """Files in which a short limit or a clock decides nothing but what is said here."""
 

@@ -8,6 +8,14 @@ import numpy as np
 import pytest
 
 from benchmarks.perf.batch import split_batch
+from benchmarks.perf.micro import (
+    batch_log,
+    llama_table,
+    main,
+    reconfigure,
+    two_jobs,
+    write_batch,
+)
 from benchmarks.perf.population import population
 from benchmarks.perf.protocol import (
     cells,
@@ -20,14 +28,6 @@ from benchmarks.perf.protocol import (
 )
 from benchmarks.perf.public import PUBLISHED, Table, cell, inconsistent, read_tables
 from benchmarks.perf.regenerate import consistent, entries_from
-from benchmarks.perf_micro import (
-    batch_log,
-    llama_table,
-    main,
-    reconfigure,
-    two_jobs,
-    write_batch,
-)
 from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
 from morph_opt.inputs.perf.analytic.zoo import builtin_model, builtin_population
 from morph_opt.inputs.perf.fitting.fit import of_constants

@@ -1,4 +1,4 @@
-"""What two releases of Slurm answered of one scene; ``python -m tests.live.answers`` made it.
+"""Answers of two releases of Slurm to one scene, made by `benchmarks.checks.live.answers`.
 
 Job 1 has 12 GPUs on n1 and n2, job 2, of another user, six on n3 by task, job 3 has n4 for itself,
 job 4, of that other user, all of n6, and job 5, on n5, was requeued. n7 is under maintenance, n8

@@ -1,8 +1,8 @@
-"""Answers of a real Slurm for the tests of the readers: ``python -m tests.live.answers --out DIR``.
+"""Answers of a real Slurm for tests of its readers: ``python -m benchmarks.checks.live.answers``.
 
 A scene of what the readers once got wrong, on 64 pretended GPUs: what is running and what waits as
 root and as a user sees it (``PrivateData=jobs``), without accounting; and a log of accounting.
-Files go to a folder by the release.
+``--out DIR`` gets a folder by the release.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.live.accounting import SACCT
-from tests.live.real import RealSlurm, cluster, missing, until
+from benchmarks.checks.live.accounting import SACCT
+from benchmarks.checks.live.real import RealSlurm, cluster, missing, until
 
-FOLDER = Path(__file__).resolve().parents[1] / "round/live/answers"
+FOLDER = Path(__file__).resolve().parents[3] / "tests/round/live/answers"
 SQUEUE, SINFO = ("squeue", "--json"), ("sinfo", "--json")
 SCONTROL = ("scontrol", "show", "nodes", "--json")
 """Of the nodes; 22.05 has `SINFO` alone."""

@@ -24,12 +24,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from morph_opt.core.domain import Cluster, InputError
-from morph_opt.live.scheduler import AwayError
-from morph_opt.live.slurm import listed
-from morph_opt.round.live.slurm import slurm_round
-from tests.live.accounting import SACCT, misread
-from tests.live.counted import (
+from benchmarks.checks.live.accounting import SACCT, misread
+from benchmarks.checks.live.counted import (
     Counted,
     blame,
     commands_of,
@@ -39,8 +35,12 @@ from tests.live.counted import (
     runs_of,
     stops_of,
 )
-from tests.live.real import RealSlurm, cluster, missing, until
-from tests.live.scripts import COMMAND, JOB, SETTINGS, reporting_job
+from benchmarks.checks.live.real import RealSlurm, cluster, missing, until
+from benchmarks.checks.live.scripts import COMMAND, JOB, SETTINGS, reporting_job
+from morph_opt.core.domain import Cluster, InputError
+from morph_opt.live.scheduler import AwayError
+from morph_opt.live.slurm import listed
+from morph_opt.round.live.slurm import slurm_round
 
 KILL_EVERY_S = 13.0
 LIMIT_S = 240.0
@@ -211,6 +211,7 @@ class Run:
         raise RuntimeError((self.folder / "live.err").read_text()[-300:])
 
     def foreigners(self) -> None:
+        """Submit jobs that morph-opt must not touch."""
         for where in (("-p", "gpu"), ("-p", "other"), ("-p", "gpu", "--nice=5")):
             comment = "morph" if where[1] == "other" else "ours"
             job = self.submit(self.draw.choice([1, 4]), self.draw.randint(20, 80), comment, *where)
@@ -222,6 +223,7 @@ class Run:
 
     @staticmethod
     def facts(row: dict[str, object]) -> dict[str, object]:
+        """Return the fields of a job that nobody but its user may change."""
         # Slurm itself requeues jobs of nodes that it takes to have failed.
         names = ("admin_comment", "required_nodes", "priority", "comment")
         return {name: row.get(name) for name in names}

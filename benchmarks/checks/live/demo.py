@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.checks.live.chaos import Run
+from benchmarks.checks.live.real import cluster, missing
 from morph_opt.__main__ import main as command
-from tests.live.chaos import Run
-from tests.live.real import cluster, missing
 
 
 class Demo(Run):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/live-slurm.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/live-slurm.md"
 
 JOB = """#!/bin/bash
 # Counts half seconds, keeps how many are left, and goes on there when it is requeued.

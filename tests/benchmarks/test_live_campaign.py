@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.counted import SOON, blame, forgot, held_by_slurm
-from tests.live.real import end_all, processes, until
-from tests.live.scripts import reporting_job
+from benchmarks.checks.live.counted import SOON, blame, forgot, held_by_slurm
+from benchmarks.checks.live.real import end_all, processes, until
+from benchmarks.checks.live.scripts import reporting_job
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 import os, subprocess, sys
 from pathlib import Path
-from tests.live.real import guard
+from benchmarks.checks.live.real import guard
 conf = Path(sys.argv[1])
 keeper = guard(conf)
 env = {**os.environ, "SLURM_CONF": str(conf)}

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.live import accounting
-from tests.live.releases import ROOT, plugins, which, write_commands
+from benchmarks.checks.live import accounting
+from benchmarks.checks.live.releases import ROOT, plugins, which, write_commands
 
 NODES, GPUS, NAME = 8, 8, "fake"
 PACKAGES = "slurm-wlm slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
@@ -306,9 +306,9 @@ def end_all(conf: Path) -> None:
 
 def guard(conf: Path) -> subprocess.Popen[bytes]:
     """A process that calls `end_all` once this one is gone, however it was ended."""
-    here = Path(__file__).resolve().parents[2]
+    here = Path(__file__).resolve().parents[3]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.live.real", str(conf)],
+        [sys.executable, "-m", "benchmarks.checks.live.real", str(conf)],
         stdin=subprocess.PIPE,
         cwd=here,
         start_new_session=True,

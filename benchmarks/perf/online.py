@@ -3,7 +3,7 @@
 Replays one trace under the same policy with beliefs of different quality and writes
 ``reports/perf/online.md``. Needs the public Morphling data (`MORPH_OPT_DATA`)::
 
-    python -m benchmarks.perf_online
+    python -m benchmarks.perf.online
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.online import OnlinePolicy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 
-COMMAND = "python -m benchmarks.perf_online"
+COMMAND = "python -m benchmarks.perf.online"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.checks.live.releases import plugins, which
 from morph_opt.audit.instants import audit
 from morph_opt.audit.recorded import RecordedJob, read_recorded
 from morph_opt.core.domain import Cluster
 from morph_opt.inputs.traces.logs.reading.row import Reading
-from tests.live.releases import plugins, which
 
 PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server"
 COLUMNS = (
