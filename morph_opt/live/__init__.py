@@ -1,1 +1,1 @@
-"""Beside a real scheduler: look, say what would be done, and do it where that is allowed."""
+"""Controller of a running scheduler: it observes, advises, and acts where that is allowed."""

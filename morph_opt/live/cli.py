@@ -29,7 +29,7 @@ FOLDER = Path("runs/live")
 
 
 def make_parser() -> LineParser:
-    """The parser."""
+    """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.live",
         description="Beside a real Slurm, or Kubernetes (experimental): look, advise, or act "
@@ -82,7 +82,7 @@ def _common(one: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command and return the exit status."""
     return run_command(make_parser(), _main, arguments)
 
 
@@ -117,7 +117,7 @@ def _turns(given: argparse.Namespace) -> int:
 
 
 def _scheduler(settings: Settings) -> Beside:
-    """The class that has the side effects on the scheduler of the settings."""
+    """Return the client of the scheduler that the settings name."""
     if settings.scheduler == "kubernetes":
         from morph_opt.live.kube.cluster import Kubernetes
 
@@ -128,7 +128,7 @@ def _scheduler(settings: Settings) -> Beside:
 
 
 def mode_of(given: argparse.Namespace) -> Mode:
-    """How the controller is to work."""
+    """Return the mode of the controller."""
     from morph_opt.live.turn import Mode, read_own_rules
     from morph_opt.scheduling.policies.auto import AUTO
     from morph_opt.scheduling.policies.registry import resolve

@@ -1,4 +1,4 @@
-"""What is planned, carried out or said within the powers, with a record of every command."""
+"""Execution of planned intents within the powers, with a record of every command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Executor:
     def carry_out(
         self, planned: list[Planned], picture: Picture, forbidden: str
     ) -> list[dict[str, Any]]:
-        """Do, or say, what is planned; returns a record of every intent.
+        """Carry out the planned intents, or only log them, and return a record of each.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Executor:
         return records
 
     def _announce(self, planned: list[Planned], picture: Picture) -> None:
-        """First written, then done: a controller that is killed in between leaves its word."""
+        """Log the commands before they run, so that a killed controller leaves a trace."""
         ready = [one.intent for one in planned if not one.outcome]
         answer = [shlex.join(c) for one in ready for c in self.scheduler.commands(one, picture)]
         if answer:
@@ -75,7 +75,7 @@ class Executor:
             self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": answer})
 
     def _held_back(self, one: Planned, picture: Picture, forbidden: str) -> tuple[str, str]:
-        """Outcome and reason of what is not done; nothing for what is."""
+        """Return outcome and reason of an intent that is not carried out; empty for others."""
         if one.outcome:
             return one.outcome, one.why
         if forbidden:

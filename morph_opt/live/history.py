@@ -1,4 +1,4 @@
-"""What happened on the cluster, of an audit log, as a run folder like that of a replay."""
+"""Run folders, like those of replays, from audit logs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _Mark = tuple[float, int, Callable[[Any, float], None], Any]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A parsed audit log.
+    """Parsed audit log.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Audit:
 
 
 def read_audit(path: Path) -> Audit:
-    """The lines of an audit log.
+    """Read an audit log.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def write_run(path: Path, out: Path) -> None:
 
 
 def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> None:
-    """Copy the documents that are still there, for `morph_opt.explain.why`."""
+    """Copy the documents of rounds that still exist, for `morph_opt.explain.why`."""
     for index, name in documents.items():
         if exists(folder / name):
             place = out / document_of(index)
@@ -178,7 +178,7 @@ def _cluster(nodes: list[list[Any]], name: str) -> Cluster:
 
 
 class _Log:
-    """Turns what happened into events of a replay, in their order.
+    """Events of a replay, made of the entries of an audit log in order of time.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class _Log:
         self.events.append(Ended(last_s, reason))
 
     def _read(self, found: Sequence[Mapping[str, Any]]) -> tuple[list[RunInterval], list[_Mark]]:
-        """The intervals of all jobs, and what else happened."""
+        """Read the intervals of all jobs and the other entries."""
         intervals: list[RunInterval] = []
         marks: list[_Mark] = []
         runs: dict[str, RunInterval] = {}
@@ -272,7 +272,7 @@ class _Log:
         self.events.append(Submitted(at_s, name))
 
     def _gone(self, one: Mapping[str, Any], at_s: float) -> None:
-        """A job is over that did not run to its end, as far as is known."""
+        """Take in a job that ended without running to completion, as far as is known."""
         name = str(one["job"])
         if name not in self._over:
             self._over.add(name)
@@ -321,7 +321,7 @@ class _Log:
         self._since = len(self.events)
 
     def trace(self) -> tuple[Trace, SpeedTable]:
-        """The jobs, and that each ran a second a second wherever it ran."""
+        """Return the jobs as a trace, and speeds of one second per iteration."""
         jobs, rows = [], []
         size = self._cluster.node_types[0]
         for name in sorted(self.asked, key=lambda one: self.submitted_s[one]):

@@ -1,4 +1,4 @@
-"""What is to be changed, as typed values; each scheduler says by which commands."""
+"""Changes of a turn as typed values, which each scheduler's client translates to commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """GPUs that a job is to ask for, on so many nodes; by node if it asked like that."""
+    """New request of a job: GPUs, nodes, and whether GPUs are counted by node."""
 
     gpus: int
     nodes: int
@@ -16,7 +16,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Let a job begin now; see the powers for what may be chosen.
+    """Start of a waiting job.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Send a job back to the queue.
+    """Return of a running job to the queue.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Let a job that waits go on waiting, until ``until_s`` at most."""
+    """Delay of a waiting job until ``until_s`` at most."""
 
     job: str
     until_s: int
@@ -72,7 +72,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Prioritise:
-    """Give a job that waits a place in the scheduler's own order."""
+    """New priority of a waiting job in the scheduler's own order."""
 
     job: str
     priority: int
@@ -83,7 +83,7 @@ class Prioritise:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a job back to the plain scheduler.
+    """Removal of our mark and limits from a job.
 
     Parameters
     ----------

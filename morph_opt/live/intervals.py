@@ -1,4 +1,4 @@
-"""Run intervals of jobs, as looks found them: no GPU is held twice at a time."""
+"""Run intervals of jobs as observed; no GPU is held twice at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morph_opt.core.domain import Cluster
 
 @dataclass(slots=True)
 class RunInterval:
-    """An interval in which a job held GPUs.
+    """Interval in which a job held GPUs.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class RunInterval:
 
 
 def settle(intervals: Sequence[RunInterval]) -> None:
-    """End intervals whose GPUs another has from then on: they were over, whatever was known."""
+    """End intervals when another job takes their GPUs, even if their end was not observed."""
     last: dict[tuple[str, int], RunInterval] = {}
     for interval in sorted(intervals, key=lambda one: one.start_s):
         for place in ((node, gpu) for node, gpus in interval.held.items() for gpu in gpus):
@@ -46,7 +46,7 @@ def settle(intervals: Sequence[RunInterval]) -> None:
 
 
 def placed(intervals: Sequence[RunInterval], cluster: Cluster) -> Iterator[RunInterval]:
-    """The intervals; those that no look saw get GPUs of their nodes that no other has meanwhile.
+    """Return the intervals; those never observed get GPUs of their nodes that nobody else held.
 
     A scheduler says of a job that is over on which nodes it was, not on which GPUs of them. An
     interval for which there are too few is left out.

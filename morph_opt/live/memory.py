@@ -1,4 +1,4 @@
-"""What the controller remembers of jobs, in ``jobs.json``: schedulers forget.
+"""Memory of the controller about jobs, in ``jobs.json``.
 
 Everything else is read anew each turn, so that a controller that was killed goes on as if nothing
 had been. What happened between two pictures comes out as events, in the words of
@@ -30,7 +30,7 @@ Happened = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds per iteration that a job reported, and of what."""
+    """Seconds per iteration that a job reported, with the configuration."""
 
     model: str
     node_type: str
@@ -41,13 +41,13 @@ class Measured:
 
     @property
     def of(self) -> tuple[str, ...]:
-        """What it was measured of."""
+        """Key of the configuration that was measured."""
         return self.model, self.node_type, self.shape, self.plan, self.span
 
 
 @dataclass(slots=True)
 class Known:
-    """What is remembered of a job; instants of slurmctld's clock.
+    """Memory of one job; instants are those of the scheduler's clock.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ class Known:
     report_s: float = 0.0
 
     def report_age_s(self, report: str, now_s: float) -> float:
-        """Take in a report; returns for how long it has been the same."""
+        """Take in a report and return for how long it has been the same."""
         if report != self.report:
             self.report, self.report_s = report, now_s
         return now_s - self.report_s
 
     def stopped(self, at_s: float) -> None:
-        """It holds no GPUs any more."""
+        """Note that the job holds no GPUs any more."""
         ran_s = max(0.0, at_s - self.start_s)
         self.executed_s += ran_s
         self.gpu_s += ran_s * self.gpus
@@ -93,7 +93,7 @@ class Known:
 
 @dataclass(slots=True)
 class Memory:
-    """Jobs and turns of a controller.
+    """Memory of jobs and turns of a controller.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Memory:
     looked_s: float = 0.0
 
     def unused(self, now_s: float, gpus: int) -> dict[str, str]:
-        """Count GPUs that the decision would use and that stand idle while jobs wait.
+        """Count idle GPUs that the decision would use while jobs wait.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Memory:
         return content
 
     def sentence(self) -> str:
-        """What the rules would have changed since the day began."""
+        """Return a sentence on the GPU-hours that the decisions would have used today."""
         hours = (self.last_turn[0] - self.since_s) / HOUR_S
         return (
             f"in {hours:.1f} h, with these rules {self.idle_gpu_s / HOUR_S:.1f} GPU-hours would "
@@ -168,11 +168,11 @@ class Memory:
         )
 
     def submitted_s(self) -> Mapping[str, float]:
-        """First submissions by job."""
+        """Return the first submission of each job."""
         return {name: known.submit_s for name, known in self.jobs.items()}
 
     def take(self, picture: Picture) -> list[Happened]:
-        """Take in a picture; returns what happened since the one before."""
+        """Take in a picture and return what happened since the previous one."""
         if self.cluster not in ("", picture.cluster):
             rule = f"is of cluster {self.cluster!r}, this is {picture.cluster!r}: another folder"
             raise InputError(rule, file=FILE)
@@ -264,7 +264,7 @@ class Memory:
 
 
 def read_memory(folder: Path) -> Memory:
-    """The memory of a folder; a fresh one where there is none.
+    """Read the memory of a folder; return a fresh one if there is none.
 
     Raises
     ------
@@ -299,12 +299,12 @@ def read_memory(folder: Path) -> Memory:
 
 
 def _fields(one: Any) -> dict[str, Any]:
-    """Fields of a dataclass, those below as they are: `dataclasses.asdict` copies every value."""
+    """Return the fields of a dataclass without copies, which `dataclasses.asdict` makes."""
     return {own.name: getattr(one, own.name) for own in fields(one)}
 
 
 def write_memory(folder: Path, memory: Memory) -> None:
-    """Write ``jobs.json``, whole or not at all."""
+    """Write ``jobs.json`` atomically."""
     document = {"schema": SCHEMA, **_fields(memory)}
     text = json.dumps(document, separators=(",", ":"), default=_fields)
     write_atomically(folder / FILE, text + "\n", durable=False)

@@ -1,4 +1,4 @@
-"""What is: Slurm's answers of one turn as values, with what a round cannot say of a job.
+"""Pictures of a Slurm cluster: the answers of one turn as values.
 
 A job that is to wait is parked by a begin time, never by a hold: a hold is always a person's. Our
 mark in the admin comment, which users cannot write, has the instant that we set: another begin time
@@ -36,7 +36,7 @@ _AS_OF = re.compile(r"Configuration data as of (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A job as Slurm shows it.
+    """Job as the scheduler shows it.
 
     Parameters
     ----------
@@ -102,27 +102,27 @@ class Seen:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for its start."""
+        """Whether the job waits."""
         return self.phase == _WAITS
 
     @property
     def runs(self) -> bool:
-        """Whether it runs, and is not about to end."""
+        """Whether the job runs and is not ending."""
         return self.phase == _RUNS
 
     @property
     def over(self) -> bool:
-        """Whether it is complete, cancelled, failed or timed out."""
+        """Whether the job is complete, cancelled, failed or timed out."""
         return self.phase not in (_WAITS, _RUNS, "starting", "ending")
 
     @property
     def parked_until_s(self) -> float | None:
-        """The begin time that we set; None where it is not parked by us."""
+        """Begin time that we set; None if the job is not parked by us."""
         word, _, at = self.mark.partition("@")
         return float(at) if word == PARKED and at.isdigit() else None
 
     def begin_is_ours(self, time_s: float) -> bool:
-        """Whether nothing keeps it from starting but ourselves, or Slurm's pause after requeues."""
+        """Return whether its begin time is ours, or Slurm's pause after a requeue."""
         if self.begin_s <= time_s:
             return True
         until_s = self.parked_until_s
@@ -131,7 +131,7 @@ class Seen:
         return self.restarts > 0 and self.begin_s - self.submit_s <= REQUEUE_S
 
     def not_ours(self, settings: Settings, time_s: float, *, mark: bool = True) -> str:
-        """Why it is left alone; "" for a job that takes part.
+        """Return why the job is left alone; "" if it takes part.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One turn's answers.
+    """State of the cluster in one turn.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class Picture:
     objects: Any = None
 
     def fingerprint(self) -> str:
-        """What a change of makes a turn due: jobs, where they are, and nodes."""
+        """Return a text that changes whenever jobs, their places or nodes do."""
         state = self.live.snapshot.state
         jobs = sorted(
             (
@@ -218,14 +218,14 @@ class Picture:
         return repr((jobs, held, sorted(state.unavailable), sorted(self.silent)))
 
     def restless(self) -> str:
-        """Why nothing may be stopped now; "" if it may: jobs may have ended unseen."""
+        """Return why nothing may be stopped now, since jobs may have ended unseen; "" if it may."""
         if self.time_s < self.boot_s + 2.0 * self.message_s:
             return "slurmctld began a moment ago"
         return "" if self.whole else "GPUs are in use by no job that squeue shows"
 
 
 def clock_of(config: str) -> float:
-    """The clock of slurmctld as it answered.
+    """Return the time of slurmctld's answer.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def clock_of(config: str) -> float:
 def read_picture(
     config: str, jobs: Any, nodes: Any, submitted_s: Mapping[str, float], settings: Settings
 ) -> Picture:
-    """The picture of ``scontrol show config``, ``squeue --json`` and the nodes.
+    """Build the picture of ``scontrol show config``, ``squeue --json`` and the nodes.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def _is_lease(row: Fields) -> bool:
 def _unparked(
     row: dict[str, Any], one: Seen, time_s: float, submitted_s: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The record as it would be without our parking: what only we keep back may start."""
+    """Return the record of a job as it would be if we had not parked it."""
     if not one.waits or one.special or one.held or not one.begin_is_ours(time_s):
         return row
     ours: dict[str, Any] = {"eligible_time": 0}

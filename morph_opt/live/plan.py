@@ -1,4 +1,4 @@
-"""What is decided less what is: the intents of a turn, a pure function of both."""
+"""Intents of a turn: the difference between decision and cluster state, a pure function of both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_PRIORITY = 2**32 - 10
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An intent, or what stands against it.
+    """Intent with the reason why it is not carried out, if there is one.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Planned:
 def difference(
     picture: Picture, posed: Posed, decision: RoundDecision, memory: Memory, settings: Settings
 ) -> list[Planned]:
-    """What is to be changed, in the order in which it is done: stops, then waits, then starts.
+    """Return the intents of a turn in the order of execution: stops, then waits, then starts.
 
     GPUs that a stop sets free are not counted upon: their starts come in a later turn, when the
     scheduler says that they are free.
@@ -69,7 +69,7 @@ def difference(
 
 
 def _moved(held: Assignment, running: Assignment) -> bool:
-    """Whether a job that runs is to have another number of GPUs on some node, or another plan."""
+    """Return whether a running job gets other numbers of GPUs by node, or another plan."""
     counts = [{node: len(gpus) for node, gpus in one.placement.parts} for one in (held, running)]
     return counts[0] != counts[1] or held.plan != running.plan
 
@@ -81,7 +81,7 @@ def _limited(stops: list[Stop], memory: Memory, settings: Settings) -> Iterator[
 
 
 def _returned(picture: Picture, settings: Settings) -> Iterator[Planned]:
-    """What we began and is to be ended: stops whose job is gone, starts that led nowhere."""
+    """Yield intents that complete earlier stops and undo starts without effect."""
     for seen in picture.jobs.values():
         if not (seen.back or seen.stuck) or seen.not_ours(settings, picture.time_s):
             continue
@@ -90,7 +90,7 @@ def _returned(picture: Picture, settings: Settings) -> Iterator[Planned]:
 
 
 def _parked(waits: list[Seen], time_s: float, settings: Settings) -> Iterator[Planned]:
-    """Jobs that are not parked yet, or whose begin time is near."""
+    """Yield intents to park jobs that are not parked, or whose begin time is near."""
     for seen in waits:
         if seen.gated:
             continue
@@ -107,6 +107,14 @@ def _started(
     posed: Posed,
     settings: Settings,
 ) -> Iterator[Planned]:
+    """Yield the starts of a turn, with the reason of those that are not carried out.
+
+    Effects on Slurm by branch: a start with ``park_s`` first sets a begin time, in a command of its
+    own, so that Slurm does not start the job elsewhere before the next command names its nodes. A
+    job that is parked for long enough (or gated, in Kubernetes) needs no such command first.
+    A job whose GPUs are not free is left for a later turn. A job that names the same nodes already,
+    and whose begin time has passed, was started by an earlier turn and needs no command.
+    """
     free = free_gpus(picture)
     count = 0
     for seen, held, asked_gpus in starts:
@@ -114,7 +122,7 @@ def _started(
         free_to = "shape" in settings.powers and posed.stated[seen.name].malleable
         reshape = _reshape([many for _, many in parts], seen, asked_gpus) if free_to else None
         nodes, gpus = tuple(name for name, _ in parts), tuple(g for _, g in held.placement.parts)
-        # Parked for long enough, or gated: nothing else starts it while it is decided about.
+        # The scheduler starts no job meanwhile that is parked for long enough, or gated.
         parked = seen.parked_until_s is not None
         kept = parked and seen.begin_s > picture.time_s + settings.park_s / 4.0
         park_s = 0 if kept or seen.gated else round(picture.time_s + settings.park_s)
@@ -126,7 +134,7 @@ def _started(
         for name, many in parts:
             free[name] -= many
         if set(nodes) == set(seen.pinned) and not reshape and seen.begin_s <= picture.time_s:
-            continue  # asked for before; it has not started yet
+            continue  # requested by an earlier turn; it has not started yet
         count += 1
         if count > settings.starts_per_turn:
             yield Planned(intent, "limited", "starts a turn")
@@ -135,7 +143,7 @@ def _started(
 
 
 def free_gpus(picture: Picture) -> dict[str, int]:
-    """GPUs by node that the scheduler says are free, of nodes on which something may start."""
+    """Return the free GPUs of each open node, according to the scheduler."""
     state = picture.live.snapshot.state
     free = {
         node.name: 0 if i in state.unavailable else node.type.gpus
@@ -148,7 +156,7 @@ def free_gpus(picture: Picture) -> dict[str, int]:
 
 
 def _reshape(counts: list[int], seen: Seen, asked_gpus: int) -> Shape | None:
-    """The shape of a job with so many GPUs on its nodes; None where it asks for that already.
+    """Return the new request of a job with these GPUs by node; None if it asks for that already.
 
     Uneven counts cannot be asked for.
     """
@@ -159,7 +167,7 @@ def _reshape(counts: list[int], seen: Seen, asked_gpus: int) -> Shape | None:
 
 
 def _ranked(starts: list[Seen], waits: list[Seen], settings: Settings) -> Iterator[Planned]:
-    """The decided order by a permutation of the priorities that the jobs have among them.
+    """Yield the decided order as a permutation of the present priorities of these jobs.
 
     Ties are raised by one each, so that jobs of others keep their place but for such ties.
     """
@@ -175,7 +183,7 @@ def _ranked(starts: list[Seen], waits: list[Seen], settings: Settings) -> Iterat
 
 
 def releases(picture: Picture) -> list[Planned]:
-    """What gives every job that has our mark back to the scheduler; holds of persons stay."""
+    """Return the intents that give marked jobs back to the scheduler; users' holds stay."""
     jobs: Mapping[str, Seen] = picture.jobs
     return [
         Planned(Release(seen.name, seen.waits, seen.mark.startswith(RANKED) and not seen.held))

@@ -1,4 +1,4 @@
-"""The round that is decided: the scheduler's, with what is remembered, reported and allowed."""
+"""Rounds to decide: the scheduler's picture with memory, reports and limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from morph_opt.scheduling.decision.rules.model import (
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A round to decide.
+    """Round to decide.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Posed:
     unseen: Mapping[str, str]
 
     def document(self) -> dict[str, Any]:
-        """The round as `morph_opt.round` reads it."""
+        """Return the document of the round, in the format of `morph_opt.round`."""
         speeds = self.snapshot.speeds
         assert isinstance(speeds, SpeedTable)
         return state_to_json(self.snapshot.state, table_to_json(speeds), self.snapshot.rules)
@@ -70,7 +70,7 @@ def posed(
     marked: bool,
     measured: bool,
 ) -> Posed:
-    """The round of a picture.
+    """Build the round of a picture.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def posed(
 
 @dataclass(slots=True)
 class _Taken:
-    """Jobs of a round one by one, and what is found of them."""
+    """Collector of the jobs of a round."""
 
     picture: Picture
     memory: Memory
@@ -126,7 +126,7 @@ class _Taken:
     fixed: list[str] = field(default_factory=list)
 
     def take(self, job: JobState) -> None:
-        """Take in a job of the picture; one that waits and takes no part is left out."""
+        """Take in a job of the picture; waiting jobs that do not take part are left out."""
         name, settings, now_s = job.job.name, self.settings, self.picture.time_s
         seen, known = self.picture.jobs.get(name), self.memory.jobs.get(name)
         why = "no plain job" if seen is None else seen.not_ours(settings, now_s, mark=self.marked)
@@ -159,7 +159,7 @@ class _Taken:
         self.jobs.append(one)
 
     def _spent(self) -> str:
-        """Why nothing is stopped; a decision that counts on it leaves GPUs to nobody."""
+        """Return why no job may be stopped in this round; "" if some may."""
         if self.picture.time_s < self.memory.away_s + 2.0 * self.picture.message_s:
             return "slurmctld was away a moment ago"
         spent = len(self.memory.stops_s) >= self.settings.stops_per_hour
@@ -183,7 +183,7 @@ def _unready(known: Known | None, settings: Settings, time_s: float) -> str:
 
 
 def _keeps(seen: Seen | None, stated: Stated, settings: Settings, picture: Picture) -> str:
-    """Why a job that runs is not stopped; "" if it may be."""
+    """Return why a running job must not be stopped; "" if it may be."""
     if "stops" not in settings.powers:
         return "no power to stop jobs"
     if seen is None or not seen.requeue:
@@ -203,12 +203,17 @@ def _keeps(seen: Seen | None, stated: Stated, settings: Settings, picture: Pictu
 def _with_history(
     state: JobState, known: Known | None, stated: Stated, settings: Settings
 ) -> JobState:
-    """With runs before this one: schedulers count from the last requeue."""
+    """Return the state of a job with its earlier runs, which schedulers forget at a requeue.
+
+    Units: an iteration is a second for jobs that name no model, so ``iterations``,
+    ``iterations_done`` and what a report has left (iterations times seconds of each) are seconds.
+    Jobs that name a model get iterations of their own in `_Models.posed`.
+    """
     total_s = state.job.iterations
     if stated.seconds is not None:
         total_s = max(1, round(stated.seconds))
     executed_s, starts = state.executed_s, state.starts
-    # The margin makes a stop pay only where it were worth so many times what it costs.
+    # With the margin a stop pays only if its gain is that many times its cost.
     restart_s = (stated.restart_s or settings.restart_s) * settings.margin
     more: dict[str, Any] = {}
     if known is not None:
@@ -222,11 +227,11 @@ def _with_history(
         }
     done = executed_s if stated.checkpoint else state.executed_s
     if stated.left is not None and stated.seconds is not None:
-        # What a job reports is believed where it exceeds what its user said of the whole.
+        # A report is believed if it exceeds what the user stated for the whole run.
         left_s = stated.left * (stated.iteration_s or 1.0)
         total_s = max(total_s, math.ceil(left_s))
         done = total_s - left_s
-    # A job that overruns what was said of it has a second to go, each second.
+    # A job that runs longer than stated always has one second left.
     more["iterations_done"] = max(0.0, min(done, total_s - 1.0))
     return replace(
         state,
@@ -240,7 +245,7 @@ def _with_history(
 
 @dataclass(slots=True)
 class _Models:
-    """Speeds of the models that jobs name, each read once a round.
+    """Cache of the speeds of the models that jobs name, for one round.
 
     Parameters
     ----------
@@ -258,7 +263,7 @@ class _Models:
     def posed(
         self, state: JobState, stated: Stated, known: Known | None
     ) -> tuple[JobState, float] | None:
-        """A job that names its model, with iterations and plan instead of seconds; its pace.
+        """Return a job that names its model with its iterations and plan, and its pace.
 
         None where speeds know no such job, or not as it runs now: it stays rigid.
         """
@@ -325,7 +330,7 @@ def _measured(
     memory: Memory,
     cluster: Cluster,
 ) -> SpeedTable:
-    """The table corrected by what jobs report of where they run, now and before."""
+    """Return the speed table corrected by the reports of jobs, present and past."""
     belief = TriedModel(table)
     for job in jobs:
         seconds, held = stated[job.job.name].iteration_s, job.running

@@ -1,4 +1,4 @@
-"""What is kept of turns: the audit log, the documents of rounds, metrics and a status."""
+"""Folder of a controller: audit log, documents of rounds, metrics and status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METRICS, COMMANDS, STATUS, LOCK = "metrics.prom", "commands.txt", "status.txt", 
 
 
 class Folder:
-    """The folder of a controller, locked while it works.
+    """Folder of a controller, locked while it works.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class Folder:
             raise InputError("another controller works in this folder", file=str(path)) from None
 
     def close(self) -> None:
-        """Let another have the folder."""
+        """Unlock the folder."""
         self._lock.close()
 
     def write_round(self, turn: int, text: str) -> str:
-        """Keep the text of what a turn decides by; returns its name in the folder."""
+        """Write the document of a round and return its name in the folder."""
         write_atomically(self.path / ROUND, text, durable=False)
         name = f"{ROUNDS}/{turn:08d}.json.gz"
         # Level 9 would take four times as long and save a fiftieth.
@@ -68,7 +68,7 @@ class Folder:
         return name
 
     def log(self, entry: Mapping[str, Any]) -> None:
-        """Append a line to the audit log; it is on its way to the disk when this returns."""
+        """Append a line to the audit log and flush it."""
         line = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         descriptor = os.open(self.path / AUDIT, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -77,7 +77,7 @@ class Folder:
             os.close(descriptor)
 
     def write_metrics(self, values: Mapping[str, float]) -> None:
-        """Figures as Prometheus reads them (a text file for its node exporter)."""
+        """Write figures as a text file for the node exporter of Prometheus."""
         lines = []
         for name, value in values.items():
             full = f"morph_opt_live_{name}"
@@ -89,10 +89,10 @@ class Folder:
         write_atomically(self.path / METRICS, "\n".join(lines) + "\n", durable=False)
 
     def write_text(self, name: str, text: str) -> None:
-        """A small file for people."""
+        """Write a small text file for people."""
         write_atomically(self.path / name, text, durable=False)
 
 
 def digest(document: dict[str, Any]) -> str:
-    """SHA-256 of a document's text, by which a decision is compared."""
+    """Return the SHA-256 of the text of a document, to compare decisions."""
     return hashlib.sha256(to_text(document).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Give every job that has our mark back to the plain scheduler; no controller is needed for it."""
+"""Release of all jobs with our mark, without a controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAUSE_S = 1.0
 def release_all(
     scheduler: Scheduler, folder: Path, older_than_s: int | None
 ) -> tuple[int, list[str]]:
-    """Release jobs; returns how many were, and a line for each that was refused.
+    """Release all marked jobs; return their number, and a line for each refusal.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def release_all(
 
 
 def _release(scheduler: Scheduler, intent: Intent, picture: Picture, record: Folder) -> str:
-    """Release one job; returns why it was not."""
+    """Release one job; return why it was refused, or ""."""
     commands, why = scheduler.commands(intent, picture), ""
     try:
         for command in commands:

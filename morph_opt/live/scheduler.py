@@ -1,4 +1,4 @@
-"""What a turn asks of a scheduler: one class with side effects each, and what may go wrong."""
+"""Interface of schedulers' clients, which have all side effects, and its errors."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ Command = tuple[str, ...]
 
 
 class AwayError(Exception):
-    """The scheduler gives no answer."""
+    """No answer from the scheduler."""
 
 
 class RefusedError(Exception):
-    """The scheduler refuses a command."""
+    """Refusal of a command by the scheduler."""
 
 
 class Answered(Protocol):
-    """What a scheduler said, before it is read."""
+    """Unparsed answer of a scheduler."""
 
     @property
     def time_s(self) -> float:
-        """Its clock as it answered."""
+        """Time of the answer on the scheduler's clock."""
 
     @property
     def seen(self) -> object:
-        """What differs whenever anything of it does."""
+        """Value that differs whenever the answer does."""
 
 
 class Scheduler(Protocol):
-    """A cluster under a scheduler that stays the arbiter."""
+    """Client of a running scheduler."""
 
     server: str
     """The name in messages of what answers."""
 
     def clock(self) -> float:
-        """The clock of this machine."""
+        """Return the time of this machine."""
 
     def sleep(self, seconds: float, /) -> None:
         """Let time pass."""
 
     def ask(self) -> Any:
-        """What it says now (`Answered`); raises `AwayError` if it does not answer."""
+        """Ask the scheduler (`Answered`); raise `AwayError` if it does not answer."""
 
     def observe(self, submitted_s: Mapping[str, float], asked: Any = None) -> Picture:
-        """What is now: of ``asked``, or asked anew.
+        """Return the picture of ``asked``, or of a new answer.
 
         Raises
         ------
@@ -60,10 +60,10 @@ class Scheduler(Protocol):
         """
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
-        """What carries out an intent."""
+        """Return the commands of an intent."""
 
     def against(self, intent: Intent, picture: Picture) -> str:
-        """What stands against it that no picture shows, just before it is done; "" for nothing."""
+        """Return why an intent must not be carried out after all, by a last check; "" if it may."""
 
     def do(self, command: Command) -> None:
         """Carry out a command that changes something.
@@ -75,7 +75,7 @@ class Scheduler(Protocol):
         """
 
     def take_lease(self, owner: str) -> None:
-        """Become the one controller of the cluster, for `Settings.lease_s`.
+        """Take the lease of the cluster's one controller, for `Settings.lease_s`.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Scheduler(Protocol):
         """
 
     def renew_lease(self, owner: str, picture: Picture) -> bool:
-        """Keep it; False where it is another's, or gone: nothing may be done then.
+        """Renew the lease; return False if it is lost, in which case nothing may be done.
 
         Raises
         ------
@@ -95,4 +95,4 @@ class Scheduler(Protocol):
         """
 
     def give_lease(self) -> None:
-        """Let another have it at once."""
+        """Give the lease up."""

@@ -1,4 +1,4 @@
-"""What an operator lets the controller do: one TOML file, every power off until it is named."""
+"""Settings of the controller, a TOML file; every power is off until it is named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNT = Range(0, 10**6, whole=True)
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the controller may do, and how carefully.
+    """Powers and limits of the controller.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Settings:
             raise InputError(rule, field="powers")
 
     def described(self, kind: NodeType) -> NodeType:
-        """A type of nodes with what the file says of it."""
+        """Return a node type with the properties that the file has for it."""
         more: dict[str, Any] = dict((self.node_types or {}).get(kind.name, {}))
         if not more:
             return kind
@@ -133,7 +133,7 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of a file.
+    """Read the settings of a file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The one class with side effects on Slurm: its commands, each bounded, and the lease."""
+"""Client of Slurm: its commands, each with a time limit, and the lease."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run_slurm(command: Command, limit_s: float) -> str:
 
 
 def listed(text: str, command: str) -> Any:
-    """What a command has listed, parsed.
+    """Parse what a command lists.
 
     Raises
     ------
@@ -98,17 +98,17 @@ class Answers:
 
     @property
     def time_s(self) -> float:
-        """The clock of slurmctld as it answered."""
+        """Time of slurmctld's answer."""
         return clock_of(self.config)
 
     @property
     def seen(self) -> object:
-        """What differs whenever a job or a node does."""
+        """Value that differs whenever a job or a node does."""
         return hash((self.jobs, self.nodes))
 
 
 class Slurm:
-    """A cluster under Slurm.
+    """Client of a Slurm cluster.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Slurm:
         self.sleep = sleep
 
     def ask(self) -> Answers:
-        """What Slurm says now.
+        """Ask Slurm for its configuration, jobs and nodes.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Slurm:
             raise AwayError(str(error)) from error
 
     def observe(self, submitted_s: Mapping[str, float], asked: Answers | None = None) -> Picture:
-        """What is now; see `morph_opt.live.picture.read_picture`.
+        """Return the picture; see `morph_opt.live.picture.read_picture`.
 
         Raises
         ------
@@ -173,11 +173,11 @@ class Slurm:
         return read_picture(answer.config, jobs, nodes, submitted_s, self._settings)
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
-        """What carries out an intent."""
+        """Return the commands of an intent."""
         return words_of(intent, picture.time_s)
 
     def do(self, command: Command) -> None:
-        """Carry out a command that changes something.
+        """Run a command that changes something.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class Slurm:
         self._run(command, self._settings.timeout_s)
 
     def against(self, intent: Intent, picture: Picture) -> str:
-        """Why a job is not stopped after all: a slurmd that takes no connection.
+        """Return why a job must not be stopped: a slurmd of it takes no connection; "" if it may.
 
         Slurm finds out in minutes (a third of SlurmdTimeout) that a slurmd is gone. A job there
         may have ended unseen, and a stop would not reach it.
@@ -204,7 +204,7 @@ class Slurm:
         return ""
 
     def take_lease(self, owner: str) -> None:
-        """Become the one controller of the cluster, for `Settings.lease_s`.
+        """Take the lease of the cluster's one controller, for `Settings.lease_s`.
 
         Slurm cannot compare and set in one step: it is of the controller that reads its own
         name after a pause longer than any other's way from reading to writing.
@@ -240,7 +240,7 @@ class Slurm:
             raise InputError(str(error), field="lease") from None
 
     def renew_lease(self, owner: str, picture: Picture) -> bool:
-        """Keep it; False where it is another's, or gone: nothing may be done then.
+        """Renew the lease; return False if it is lost, in which case nothing may be done.
 
         Raises
         ------
@@ -257,13 +257,13 @@ class Slurm:
         return until_s > self.clock()
 
     def give_lease(self) -> None:
-        """Let another have it at once."""
+        """Give the lease up."""
         for job, mark in self._leases():
             if _holder(mark)[0] == self._owner:
                 self.do(("scancel", job))
 
     def _make_lease_job(self) -> str:
-        """A parked job that the lease is written on; returns its number."""
+        """Submit the held job that carries the lease and return its number."""
         where = [f"--partition={name}" for name in self._settings.partitions[:1]]
         command = (
             "sbatch",
@@ -319,6 +319,6 @@ def _own_user() -> str:
 
 
 def _holder(mark: str) -> tuple[str, float]:
-    """Owner and expiry of what is written on a lease."""
+    """Return owner and expiry of the mark on a lease."""
     word, _, at = mark.removeprefix("lease:").rpartition("@")
     return (word, float(at)) if mark.startswith("lease:") and at.isdigit() else ("", 0.0)

@@ -1,4 +1,4 @@
-"""Intents as commands of Slurm.
+"""Commands of Slurm for intents.
 
 Start, place and shape are one command, for a job that nothing but that command can start: given
 nodes for a job that runs there, Slurm takes them for those that it is to keep, gives up its others,
@@ -15,7 +15,7 @@ from morph_opt.live.scheduler import Command
 
 
 def words_of(intent: Intent, time_s: float) -> tuple[Command, ...]:
-    """The commands of an intent at an instant of slurmctld, with the clock of UTC."""
+    """Return the commands of an intent; times are in UTC."""
     job = intent.job
     if isinstance(intent, Start):
         where = (f"ReqNodeList={','.join(intent.nodes)}",)

@@ -1,4 +1,4 @@
-"""What a user says of a job, in its comment or a report, and what that says of its end.
+"""Statements of users about jobs, in comments or reports.
 
 A stop that comes between a job's last line and its scheduler's knowing of it makes the job run
 again. So a job is stopped only where its end is seen to be far: by what it reports to be left, or,
@@ -30,7 +30,7 @@ LIMIT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a user says of a job, in its comment or a report; None for what is not said.
+    """Statements of a user about a job; None for those that are missing.
 
     ``morph checkpoint seconds=3600 model=gpt2 iterations=1000 plan=zero_dp gpus=2-16 restart_s=30``
 
@@ -62,12 +62,12 @@ class Stated:
 
     @property
     def malleable(self) -> bool:
-        """Whether enough is said to give it another shape."""
+        """Whether the statements are enough to give the job another shape."""
         return None not in (self.model, self.gpus)
 
 
 def stated_of(comment: str, report: Path | None = None) -> tuple[Stated, str]:
-    """What a comment and a report say, and what is wrong with them ("" for nothing)."""
+    """Parse a comment and a report; return the statements, and what is wrong with them or ""."""
     words = comment.split()[1:]
     found: dict[str, Any] = {"checkpoint": "checkpoint" in words}
     try:
@@ -107,7 +107,7 @@ def _positive(key: str, value: str) -> float:
 def unseen_end(
     state: JobState, stated: Stated, age_s: float, iteration_s: float, settings: Settings
 ) -> str:
-    """Why a job that runs may have ended before a stop reaches it; "" if its end is far.
+    """Return why a running job may end before a stop reaches it; "" if its end is far.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def unseen_end(
 
 
 def paces(rows: Iterable[SpeedRow]) -> dict[int, float]:
-    """Seconds of an iteration by GPUs: of the slowest place, with the plan that is best there."""
+    """Return seconds per iteration by GPUs: with the best plan in the slowest place."""
     best: dict[tuple[object, ...], float] = {}
     for row in rows:
         found = row.configuration
@@ -152,7 +152,7 @@ def gangs(
     limit_s: float | None,
     settings: Settings,
 ) -> GangLimit:
-    """GPUs that a job may have: as it asks, unless it says more and the power is there.
+    """Return the numbers of GPUs that a job may have: its request, or more if powers allow.
 
     No other count than it asks for, or runs on, at which it is estimated to reach its time limit.
 

@@ -1,4 +1,4 @@
-"""What a turn shows: figures for Prometheus, and lines for the terminal."""
+"""Figures of a turn for Prometheus, and lines for the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 12
 
 
 def opted_in(picture: Picture, settings: Settings) -> list[Seen]:
-    """Jobs that are not over and take part."""
+    """Return the jobs that are not over and take part."""
     alive = (seen for seen in picture.jobs.values() if not seen.over)
     return [seen for seen in alive if not seen.not_ours(settings, picture.time_s)]
 
@@ -27,7 +27,7 @@ def metrics_of(
     memory: Memory,
     ours: list[Seen],
 ) -> dict[str, float]:
-    """Figures of a turn by name.
+    """Return the figures of a turn by name.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def metrics_of(
 def status_of(
     entry: Mapping[str, Any], word: str, cluster: str, part: int, left_alone: Mapping[str, str]
 ) -> Iterator[str]:
-    """Lines about a turn.
+    """Return lines about a turn for people.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A turn: look, remember, decide, compare, act, record."""
+"""Turns of the controller: observe, remember, decide, compare, act, record."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_BACK_OFF_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a controller works.
+    """Mode of a controller.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Mode:
 
 
 class Controller:
-    """Runs turns until it is told to stop.
+    """Controller that takes turns until it is stopped.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Controller:
             raise InputError(f"does not answer: {error}", field=self.scheduler.server) from None
 
     def close(self) -> None:
-        """Give lease and folder to whoever comes next."""
+        """Give up lease and folder."""
         try:
             if self.mode.word == ACT:
                 self.scheduler.give_lease()
@@ -117,7 +117,7 @@ class Controller:
             self.folder.close()
 
     def step(self) -> bool:
-        """Look once, and take a turn if something changed or one is due; whether it was one.
+        """Observe once, take a turn if one is due or something changed, and return whether.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class Controller:
         return True
 
     def _keep_lease(self, picture: Picture) -> bool:
-        """Renew it in time, and know whether it is ours; False where it had to be taken anew.
+        """Renew the lease in time; return False if it had to be taken anew.
 
         A slurmctld that was killed may have forgotten whose it is, and time has passed then.
         """
@@ -174,7 +174,7 @@ class Controller:
         return True
 
     def _settling(self, now_s: float) -> bool:
-        """Whether a job may be started now that could not at the last turn."""
+        """Return whether a job may be started now that had to settle at the last turn."""
         settle_s = self.settings.settle_s
         return any(
             known.phase == "waiting"
@@ -185,7 +185,7 @@ class Controller:
         )
 
     def _begin(self, picture: Picture) -> None:
-        """The first line of this controller in the audit log: what decides, and where."""
+        """Log the first line of this controller: policy, options and cluster."""
         if self.begun:
             return
         self.begun = True
@@ -272,7 +272,7 @@ class Controller:
         self.folder.write_text(STATUS, "\n".join([*said, self.memory.sentence()]) + "\n")
 
     def _forbidden(self, picture: Picture, decision: RoundDecision) -> str:
-        """Why nothing at all may be done now; "" if it may."""
+        """Return why nothing may be changed in this turn; "" if it may."""
         if self.mode.word != ACT:
             return ""
         apart_s = abs(self.scheduler.clock() - picture.time_s)
@@ -283,7 +283,7 @@ class Controller:
         return "" if decision.decision.report.status != "infeasible" else "infeasible"
 
     def run(self, turns: int | None, watch: bool) -> int:
-        """Take turns; returns how many.
+        """Take turns and return their number.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class Controller:
 
 
 def read_own_rules(file: str | None) -> OperatorRules:
-    """The operator's rules of a file; none without one."""
+    """Read the operator's rules of a file; return none without one."""
     return OperatorRules() if file is None else read_rules(file)
 
 
@@ -320,6 +320,6 @@ def _waiting(found: Posed) -> int:
 
 
 def _more_gpus(decision: RoundDecision, snapshot: Snapshot) -> int:
-    """GPUs that the decision uses beyond those in use."""
+    """Return the number of GPUs that the decision uses beyond those in use."""
     now = sum(k.running.placement.gpus for k in snapshot.state.jobs if k.running is not None)
     return decision.decision.allocation.gpus - now

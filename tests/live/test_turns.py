@@ -418,7 +418,7 @@ def test_recorded_history_is_a_valid_run(tmp_path: Path) -> None:
     assert f"{late}: queue; " in said
     assert "took no part" in "\n".join(why(tmp_path / "run", str(foreign.id), rounds=2))
     shutil.rmtree(tmp_path / "run/rounds")
-    assert "keep_rounds" in why(tmp_path / "run", late)[-1]
+    assert "keep_rounds" in why(tmp_path / "run", late, rounds=2)[-1]
     (tmp_path / "bad.jsonl").write_text('{"turn": 1}\n')
     with pytest.raises(InputError, match="holds no turns"):
         write_run(tmp_path / "bad.jsonl", tmp_path / "again")

@@ -1,1 +1,1 @@
-"""Beside Kubernetes; experimental."""
+"""Client of Kubernetes; experimental."""

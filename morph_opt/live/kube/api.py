@@ -1,4 +1,4 @@
-"""Requests to the API server of Kubernetes, by HTTP of the standard library, each bounded."""
+"""Requests to the API server of Kubernetes, each with a limit of time and size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GONE = 410
 
 
 class StatusError(RefusedError):
-    """The API server refuses a request, with a status of HTTP."""
+    """Refusal of a request by the API server, with a status of HTTP."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
@@ -41,14 +41,14 @@ class StatusError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An object, and the clock of the API server (whole seconds)."""
+    """Object of an answer, with the API server's time in whole seconds."""
 
     value: dict[str, Any]
     time_s: float
 
 
 class Api:
-    """The API server of `Settings.server`, or of the pod that this runs in.
+    """Connection to the API server of `Settings.server`, or of the surrounding pod.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class Api:
                 raise InputError(f"cannot be read ({error})", field="ca") from None
 
     def call(self, verb: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
-        """One request.
+        """Send one request.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Api:
             line.close()
 
     def listed(self, path: str, **query: str) -> tuple[list[dict[str, Any]], float]:
-        """Objects of a kind, page by page, with the clock of the last page.
+        """List the objects of a kind page by page; return them with the time of the last page.
 
         A page that comes too late is 410 Gone: what was listed is compacted. Then all is asked
         anew.
@@ -174,7 +174,7 @@ class Api:
 
 
 def path_of(kind: str, namespace: str, name: str = "", version: str = "v1") -> str:
-    """Path of an object, or of all of a namespace.
+    """Return the path of an object, or of all objects of a namespace.
 
     Parameters
     ----------

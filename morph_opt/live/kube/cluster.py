@@ -1,4 +1,4 @@
-"""The one class with side effects on Kubernetes: merge patches, and the lease.
+"""Client of Kubernetes: merge patches, and the lease.
 
 Patched are pods, Jobs and, of Jobs that Kueue admits, their Workloads.
 
@@ -34,7 +34,7 @@ _FORBIDDEN, _ABSENT, _CONFLICT = 403, 404, 409
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Lists of nodes, of pods that have not ended, of Jobs and of Kueue's Workloads; the clock.
+    """Lists of nodes, pods that have not ended, Jobs and Workloads, with the time.
 
     The clock is the API server's.
     """
@@ -47,14 +47,14 @@ class Answers:
 
     @property
     def seen(self) -> object:
-        """What differs whenever one of them does."""
+        """Value that differs whenever one of the lists does."""
         objects = (*self.nodes, *self.pods, *self.jobs, *self.workloads)
         metas = (one["metadata"] for one in objects)
         return hash(tuple((meta["uid"], meta["resourceVersion"]) for meta in metas))
 
 
 class Kubernetes:
-    """A cluster under Kubernetes.
+    """Client of a Kubernetes cluster.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Kubernetes:
         self.sleep = sleep
 
     def ask(self) -> Answers:
-        """What the API server says now.
+        """Ask the API server for all lists.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Kubernetes:
         return Answers(nodes, pods, jobs, workloads, time_s)
 
     def _kueue_version(self) -> str:
-        """Version of Kueue's API that the API server prefers; "" without Kueue."""
+        """Return the version of Kueue's API that the API server prefers; "" without Kueue."""
         try:
             group = self._api.call("GET", f"/apis/{KUEUE}").value
         except StatusError as error:
@@ -118,7 +118,7 @@ class Kubernetes:
         return str(group["preferredVersion"]["version"])
 
     def _workloads(self) -> list[dict[str, Any]]:
-        """Kueue's Workloads; none where they may not be listed: then no Job of its is stopped."""
+        """List Kueue's Workloads; none if that is refused, so that no Job of Kueue is stopped."""
         if not self._kueue:
             return []
         try:
@@ -133,7 +133,7 @@ class Kubernetes:
         submitted_s: Mapping[str, float],  # noqa: ARG002 - a Job is submitted once
         asked: Answers | None = None,
     ) -> Picture:
-        """What is now; see `morph_opt.live.kube.picture.read_kube_picture`.
+        """Return the picture; see `morph_opt.live.kube.picture.read_kube_picture`.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class Kubernetes:
         )
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
-        """What carries out an intent: a patch of each pod that is let go, or one of the Job.
+        """Return the patches of an intent: one for each pod that starts, or one of the Job.
 
         Of a Job of Kueue's it is one of its Workload.
         """
@@ -184,7 +184,7 @@ class Kubernetes:
         )
 
     def against(self, intent: Intent, picture: Picture) -> str:
-        """What a node has too little of for a start beside what else is started there."""
+        """Return the resource that a node has too little of for a start; "" if it has enough."""
         objects: Objects = picture.objects
         if not isinstance(intent, Start):
             return ""
@@ -199,7 +199,7 @@ class Kubernetes:
         return ""
 
     def do(self, command: Command) -> None:
-        """Carry out a patch.
+        """Send a patch.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class Kubernetes:
         self._api.call("PATCH", path_of(kind, namespace, name, version), json.loads(body), MERGE)
 
     def take_lease(self, owner: str) -> None:
-        """Become the one controller of the cluster, for `Settings.lease_s`.
+        """Take the lease of the cluster's one controller, for `Settings.lease_s`.
 
         Raises
         ------
@@ -245,7 +245,7 @@ class Kubernetes:
             raise InputError(why, field="lease") from None
 
     def renew_lease(self, owner: str, picture: Picture) -> bool:  # noqa: ARG002 - it is no job
-        """Keep it; False where it is another's, or gone: nothing may be done then.
+        """Renew the lease; return False if it is lost, in which case nothing may be done.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Kubernetes:
         return until_s > self.clock()
 
     def give_lease(self) -> None:
-        """Let another have it at once."""
+        """Give the lease up."""
         found = self._lease()
         if found is not None and _holder(found)[0] == self._owner:
             self._write(found, "")
@@ -279,7 +279,7 @@ class Kubernetes:
             raise
 
     def _write(self, found: dict[str, Any], owner: str) -> Reply:
-        """Write the lease that was read; 409 if anybody wrote it since."""
+        """Write the lease that was read; refused with 409 if it has changed since."""
         body = found | {"spec": found.get("spec", {}) | self._held(owner)}
         return self._api.call("PUT", path_of("lease", *self._lease_name()), body)
 
@@ -290,7 +290,7 @@ class Kubernetes:
 
 
 def _holder(lease: Mapping[str, Any]) -> tuple[str, float]:
-    """Owner and expiry of a lease."""
+    """Return owner and expiry of a lease."""
     spec = lease.get("spec") or {}
     written = spec.get("renewTime")
     since_s = datetime.fromisoformat(written).timestamp() if written else 0.0
@@ -298,7 +298,7 @@ def _holder(lease: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _places(unit: Unit, start: Start) -> Iterator[tuple[Pod, str, tuple[int, ...]]]:
-    """The pods of a job with node and GPUs of each; none of a job that does not wait for us."""
+    """Yield the pods of a job with node and GPUs of each; none if the job does not wait for us."""
     pods = iter(unit.pods)
     for node, gpus in zip(start.nodes, start.gpus, strict=True):
         left = gpus
@@ -313,12 +313,12 @@ def _take(objects: Objects, amounts: list[tuple[str, str, float]], sign: float) 
 
 
 def _open(pod: Pod) -> dict[str, Any]:
-    """The part of a patch that takes our gate away; those of others stay."""
+    """Return the part of a patch that removes our gate and keeps those of others."""
     return {"schedulingGates": [{"name": one} for one in pod.gates if one != GATE] or None}
 
 
 def _suspend(unit: Unit, mark: str | None) -> Command:
-    """Suspend a Job with our mark; or let it go on, without.
+    """Return the patch that suspends a Job with our mark, or resumes it without.
 
     Kueue suspends its own: while their Workload is not active, it neither runs nor waits.
     """

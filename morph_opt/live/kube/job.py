@@ -1,4 +1,4 @@
-"""A Job of ``batch/v1`` with its pods, and what Kueue admits it by."""
+"""Jobs of ``batch/v1`` with their pods and Kueue's Workloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOSING = ("SuccessCriteriaMet", "FailureTarget")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A Job, and its pods by what they wait for.
+    """Job with its pods and its Workload.
 
     Parameters
     ----------
@@ -49,32 +49,32 @@ class Job:
 
     @property
     def gated(self) -> list[Pod]:
-        """Those that wait for us."""
+        """Pods that wait at our gate."""
         return [pod for pod in self.alive if pod.gated]
 
     @property
     def bound(self) -> list[Pod]:
-        """Those that have a node."""
+        """Pods that have a node."""
         return [pod for pod in self.alive if pod.node]
 
     @property
     def let_go_s(self) -> list[float]:
-        """When those were let go that have no node yet."""
+        """Instants at which pods without a node were let go."""
         return [p.let_go_s for p in self.alive if p.let_go_s and not (p.node or p.gates)]
 
     @property
     def alike(self) -> Pod:
-        """What a pod of it asks for: admission may have added to the template."""
+        """Pod like those of the job, with what admission added to the template."""
         return next(iter(self.gated), self.model)
 
     @property
     def opted_in(self) -> bool:
-        """Whether its user gave it our gate."""
+        """Whether its user added our gate."""
         return any(pod.gated for pod in (self.model, *self.pods))
 
     @property
     def suspended(self) -> bool:
-        """Whether it is suspended."""
+        """Whether the Job is suspended."""
         return self.spec.flag("suspend", False)
 
     @property
@@ -84,24 +84,24 @@ class Job:
 
     @property
     def stop(self) -> tuple[str, Fields]:
-        """Kind and metadata of what a stop of ours is written on."""
+        """Kind and metadata of the object that a stop is written on."""
         if self.queued and self.workload is not None:
             return WORKLOAD, meta_of(self.workload)
         return "job", self.meta
 
     @property
     def active(self) -> bool:
-        """Whether its Workload may be admitted, and go on."""
+        """Whether its Workload is active."""
         assert self.workload is not None
         return self.workload.object("spec", None, {}).flag("active", True)
 
     def kueue_says(self, kind: str) -> bool:
-        """Whether a condition of its Workload holds."""
+        """Return whether a condition of its Workload is true."""
         return self.workload is not None and kind in _true(self.workload)
 
     @property
     def stopped(self) -> bool:
-        """Whether we did that."""
+        """Whether we suspended or deactivated the job."""
         kind, meta = self.stop
         off = self.suspended if kind != WORKLOAD else not self.active
         notes = meta.value("annotations", dict[str, str], {})
@@ -109,14 +109,14 @@ class Job:
 
     @property
     def held(self) -> str:
-        """What keeps it from starting, other than us; "" where nothing does."""
+        """Reason why others keep it from starting; "" if nobody does."""
         if self.suspended and not self.stopped:
             return "not admitted by Kueue" if self.queued else "suspended by a person"
         return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
 
     @property
     def phase(self) -> str:
-        """See `Seen.phase`."""
+        """Phase, as in `Seen.phase`."""
         over = next((word for kind, word in _OVER.items() if kind in self.true), "")
         if over:
             return over
@@ -133,7 +133,7 @@ class Job:
 
     @property
     def end_s(self) -> float:
-        """When it was over; 0 before."""
+        """Instant of its end; 0 before."""
         if "Failed" in self.true:
             return instant_of(self.true["Failed"], "lastTransitionTime")
         ended = self.status.has("completionTime")
@@ -141,7 +141,7 @@ class Job:
 
     @property
     def special(self) -> str:
-        """See `Seen.special`."""
+        """Reason to leave the job alone, as in `Seen.special`."""
         if not self.alike.gpus:
             return "asks for no GPUs"
         if self.alike.own:
@@ -162,13 +162,13 @@ class Job:
 
 
 def _true(row: Fields) -> dict[str, Fields]:
-    """Conditions of an object that hold, by type."""
+    """Return the conditions of an object that are true, by type."""
     conditions = row.object("status", None, {}).objects("conditions", None, [])
     return {one.text("type"): one for one in conditions if one.text("status") == "True"}
 
 
 def read_job(row: Fields, pods: Sequence[Pod], workload: Fields | None) -> Job:
-    """A Job of a list, with its pods and what Kueue admits it by.
+    """Read a Job of a list, with its pods and its Workload.
 
     Raises
     ------

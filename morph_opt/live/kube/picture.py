@@ -1,4 +1,4 @@
-"""What is: nodes, pods and Jobs of Kubernetes as a picture.
+"""Pictures of a Kubernetes cluster: nodes, pods and Jobs as values.
 
 A job is a Job of ``batch/v1`` with GPUs. It waits behind our scheduling gate, which its user wrote
 into the template of its pods; ``suspend`` is a person's, but for the mark of a stop of ours. GPUs
@@ -35,7 +35,7 @@ _MOST_UID = 8
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A job for commands: what a stop of it is written on, and the pods that wait for us.
+    """Object that a stop is written on, and the pods of a job that wait for us.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What commands need: jobs, nodes and what is left on each, by name."""
+    """Jobs, nodes and what is left on each, by name, for commands."""
 
     units: Mapping[str, Unit]
     hosts: Mapping[str, Host]
@@ -64,7 +64,7 @@ class Objects:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is gathered of a look."""
+    """Collector of a picture."""
 
     settings: Settings
     hosts: dict[str, Host]
@@ -90,7 +90,7 @@ def read_kube_picture(
     settings: Settings,
     indices: dict[str, tuple[int, ...]],
 ) -> Picture:
-    """The picture of lists of nodes, of pods that have not ended, of Jobs and of Workloads.
+    """Build the picture of nodes, pods that have not ended, Jobs and Workloads.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _fields(item: Any, where: str) -> Fields:
 
 
 def _hold(found: _Reading, pods: Sequence[Pod]) -> None:
-    """Take from nodes what pods hold: those with a node first, then those that we let go to one."""
+    """Subtract what pods hold from nodes: pods with a node first, then those that we let go."""
     by_label = {host.label: host.name for host in found.hosts.values()}
     where = {pod.uid: pod.node or by_label.get(pod.selector.get(HOST, ""), "") for pod in pods}
     holding = [
@@ -170,13 +170,13 @@ def _hold(found: _Reading, pods: Sequence[Pod]) -> None:
 
 
 def _planned(pod: Pod) -> tuple[int, ...]:
-    """GPUs that a pod's annotation says."""
+    """Return the GPUs in the annotation of a pod."""
     words = pod.plan.split(",")
     return tuple(int(word) for word in words if word.isascii() and word.isdigit())
 
 
 def _held(found: _Reading, pods: Sequence[Pod]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """GPUs by node that pods hold."""
+    """Return the GPUs by node that pods hold."""
     parts: dict[str, tuple[int, ...]] = {}
     for pod in pods:
         node, gpus = found.given.get(pod.uid, ("", ()))
@@ -186,7 +186,7 @@ def _held(found: _Reading, pods: Sequence[Pod]) -> tuple[tuple[str, tuple[int, .
 
 
 def _seen(found: _Reading, job: Job) -> Seen:
-    """The job as it shows itself."""
+    """Return the job as the controller sees it."""
     space, phase, gated = job.meta.text("namespace"), job.phase, job.gated
     # The Job controller has not made them yet, and they will wait for us.
     coming = phase == "starting" and job.model.gated and len(job.alive) < job.want
@@ -218,7 +218,7 @@ def _seen(found: _Reading, job: Job) -> Seen:
 
 
 def _take(found: _Reading, job: Job) -> None:
-    """Take in a Job with GPUs, or with our gate: what it holds, and what it waits for."""
+    """Take in a Job with GPUs or with our gate."""
     alike = job.alike
     if not (alike.gpus or job.opted_in):
         return
@@ -260,7 +260,7 @@ def _take(found: _Reading, job: Job) -> None:
 
 
 def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
-    """Nodes on which not even one such pod may be, or has room beside its GPUs."""
+    """Return the nodes on which no such pod may be, or that lack other resources for one."""
     gpus = gpus_in(pod.needs)
     needs = tuple((key, value) for key, value in pod.needs.items() if key not in gpus)
     like = needs, tuple(gpus), tuple(pod.selector.items()), pod.tolerations
@@ -276,7 +276,7 @@ def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
 
 
 def _other(found: _Reading, pod: Pod) -> None:
-    """A pod of no Job that we know: it holds what it holds, or waits for nobody of us."""
+    """Take in a pod of no known Job, which holds GPUs or is left alone."""
     name = f"{pod.namespace}/{pod.name}"
     parts = _held(found, [pod])
     if parts:

@@ -1,4 +1,4 @@
-"""Nodes and pods of Kubernetes as values, with what we wrote on them."""
+"""Nodes and pods of Kubernetes as values, with our annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Needs = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node with GPUs.
+    """Node with GPUs.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended.
+    """Pod that has not ended.
 
     Parameters
     ----------
@@ -96,24 +96,24 @@ class Pod:
 
     @property
     def gated(self) -> bool:
-        """Whether it waits for us."""
+        """Whether it waits at our gate."""
         return GATE in self.gates
 
     @property
     def let_go_s(self) -> float | None:
-        """When we let it go; None if we did not."""
+        """Instant at which we let it go; None if we did not."""
         at = self.state.removeprefix(STARTED)
         return float(at) if at != self.state and at.isdigit() else None
 
     def fits(self, host: Host) -> bool:
-        """Whether the node is one that it may be on."""
+        """Return whether the pod may be on a node."""
         return self.selector.items() <= host.labels.items() and all(
             tolerates(self.tolerations, taint) for taint in host.taints
         )
 
 
 def read_hosts(row: Fields) -> Iterator[Host]:
-    """The node, if it has GPUs and a name that pods can select it by."""
+    """Yield the node if it has GPUs and a host label that pods can select."""
     meta, spec = meta_of(row), row.object("spec", None, {})
     status = row.object("status", None, {})
     table = status.object("allocatable", None, {})
@@ -147,7 +147,7 @@ def _gpus(needs: Needs) -> int:
 
 
 def owners_of(row: Fields) -> list[str]:
-    """Uids of the controllers of an object: one, or none."""
+    """Return the uids of the controllers of an object: one or none."""
     return [
         one.text("uid")
         for one in row.object("metadata", None, {}).objects("ownerReferences", None, [])
@@ -156,7 +156,7 @@ def owners_of(row: Fields) -> list[str]:
 
 
 def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
-    """A pod; or what a Job's pods would be, of their template."""
+    """Read a pod, or the template of a Job's pods."""
     meta = row.object("metadata", None, {})
     spec = row.object("spec", None) if spec is None else spec
     owners = owners_of(row)

@@ -1,1 +1,1 @@
-"""Rounds from what a scheduler answers now: Slurm's and Kueue's JSON instead of a snapshot."""
+"""Rounds from the JSON answers of a running Slurm or Kueue instead of a snapshot."""

@@ -1,4 +1,4 @@
-"""From nodes and jobs of any scheduler to a snapshot of rigid jobs.
+"""Snapshots of rigid jobs, from the nodes and jobs of any scheduler.
 
 A scheduler knows what a job asks for, not how fast it is: a job runs on exactly the GPUs that it
 asked for or waits, and one second of its time limit is one iteration. Running jobs stay; the
@@ -133,7 +133,7 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A round that a scheduler faces now.
+    """Round of a running scheduler.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def live_round(
     *,
     tighter: bool = False,
 ) -> Live:
-    """The round of these nodes and jobs.
+    """Build the round of nodes and jobs.
 
     Parameters
     ----------
@@ -211,12 +211,12 @@ def live_round(
 
 
 def _where(job: LiveJob) -> _Where:
-    """What limits the nodes of a job."""
+    """Return the properties that limit the nodes of a job."""
     return job.groups, job.gpu_type, job.barred
 
 
 def _fitting(nodes: Sequence[LiveNode], where: _Where) -> list[LiveNode]:
-    """Nodes of these partitions with GPUs of this type, but for those that are barred."""
+    """Return the nodes that a job may use."""
     groups, gpu_type, barred = where
     return [
         node
@@ -228,7 +228,7 @@ def _fitting(nodes: Sequence[LiveNode], where: _Where) -> list[LiveNode]:
 
 
 def _of_whole_nodes(job: LiveJob, nodes: Sequence[LiveNode]) -> LiveJob:
-    """The job with all GPUs of as many nodes as it needs; held where nodes differ in GPUs."""
+    """Return a job of whole nodes with all their GPUs; it is held where nodes differ in GPUs."""
     sizes = {node.gpus for node in _fitting(nodes, _where(job))}
     if len(sizes) > 1:
         return replace(job, held=job.held or "asks for whole nodes, which differ: not decided")
@@ -240,7 +240,7 @@ def _of_whole_nodes(job: LiveJob, nodes: Sequence[LiveNode]) -> LiveJob:
 
 
 def _most_gpus(nodes: Sequence[LiveNode], where: _Where, per_node: int, grain: int) -> int:
-    """GPUs of one type that a job may have where all nodes are empty."""
+    """Return the largest number of GPUs of one type that a job could have on empty nodes."""
     room: dict[str, int] = defaultdict(int)
     for node in _fitting(nodes, where):
         each = per_node or grain
@@ -251,7 +251,7 @@ def _most_gpus(nodes: Sequence[LiveNode], where: _Where, per_node: int, grain: i
 
 
 def _too_large(job: LiveJob, most: int) -> str:
-    """Why a job fits on no node however empty, where it may have so many GPUs; "" if it fits."""
+    """Return why a job is too large for empty nodes; "" if it is not."""
     if most >= job.gpus:
         return ""
     if job.pods and most < job.pods[0]:
@@ -287,7 +287,7 @@ def _state(
     models: dict[str, Shapes],
     nodes: Sequence[LiveNode],
 ) -> JobState:
-    """The job as a round sees it; notes its model, and takes its GPUs from the free ones."""
+    """Return the state of a job; its model is noted and its GPUs are taken from the free ones."""
     limit_s = max(1, round(job.limit_s or NO_LIMIT_S))
     running, started_s = None, job.started_s
     if started_s is not None:
@@ -332,7 +332,7 @@ def _state(
 
 
 def _running(job: LiveJob, cluster: Cluster, free: dict[str, set[int]]) -> Assignment:
-    """What a job holds.
+    """Return the assignment of a running job.
 
     Raises
     ------
@@ -355,7 +355,7 @@ def _running(job: LiveJob, cluster: Cluster, free: dict[str, set[int]]) -> Assig
 
 
 def _speeds(models: Mapping[str, Shapes], cluster: Cluster) -> SpeedTable:
-    """One second per iteration in every shape that a job may have."""
+    """Return speeds of one second per iteration in every shape."""
     rows = []
     for model, shapes in models.items():
         for kind in cluster.node_types:
@@ -366,7 +366,7 @@ def _speeds(models: Mapping[str, Shapes], cluster: Cluster) -> SpeedTable:
 
 
 def _tightest(gpus: int, grain: int, nodes: int, per_node: int) -> tuple[Shape, ...]:
-    """Shapes on the fewest nodes, at least so many, in parts that are multiples of the grain."""
+    """Return the shapes on the fewest nodes whose parts are multiples of the grain."""
     grains, room = gpus // grain, per_node // grain
     if not room:
         return ()
@@ -392,7 +392,7 @@ def _free_by_type(
 
 
 def _node_rule(nodes: Sequence[LiveNode], where: _Where, names: list[str]) -> NodeRule | None:
-    """Where jobs may run that are limited like this; None for everywhere."""
+    """Return the rule of the nodes that jobs may use; None if they may use all."""
     fitting = _fitting(nodes, where)
     if len(fitting) == len(nodes):
         return None

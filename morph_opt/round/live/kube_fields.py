@@ -1,4 +1,4 @@
-"""What objects of the Kubernetes API say: names, times, amounts."""
+"""Fields of objects of the Kubernetes API: names, times, amounts, labels, taints."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BARRING = frozenset(("NoSchedule", "NoExecute"))
 
 
 def meta_of(item: Fields) -> Fields:
-    """Its metadata."""
+    """Return the metadata of an object."""
     return item.object("metadata", None)
 
 
 def name_of(item: Fields) -> str:
-    """Its name."""
+    """Return the name of an object."""
     return meta_of(item).text("name")
 
 
 def is_ready(node: Fields) -> bool:
-    """Whether a node says that it is, or says nothing of it."""
+    """Return whether a node is ready; one without that condition is."""
     status = node.object("status", None, {})
     return all(
         condition.text("status") == "True"
@@ -55,7 +55,7 @@ _QUANTITY = re.compile(r"([0-9.]{1,30}(?:[eE][0-9]{1,2})?)([a-zA-Z]{0,2})", re.A
 
 
 def quantity_of(table: Fields, name: str) -> float:
-    """An amount of a resource: a number, or text like ``8``, ``500m`` or ``16Gi``."""
+    """Read the amount of a resource: a number, or text like ``8``, ``500m`` or ``16Gi``."""
     found = _QUANTITY.fullmatch(str(table.raw(name)))
     if found is None or found[2] not in _SCALES or found[1].count(".") > 1 or found[1] == ".":
         raise table.error(name, "must be a quantity like 8, 500m or 16Gi")
@@ -63,7 +63,7 @@ def quantity_of(table: Fields, name: str) -> float:
 
 
 def requests_of(spec: Fields) -> dict[str, float]:
-    """What a pod asks of a node; limits stand where requests are missing, as they do there."""
+    """Return the requests of a pod by resource; limits count where requests are missing."""
     both: Counter[str] = Counter({"pods": 1.0})
     first: dict[str, float] = {}
     for kind in ("containers", "initContainers"):
@@ -84,7 +84,7 @@ def requests_of(spec: Fields) -> dict[str, float]:
 
 
 def instant_of(row: Fields, name: str) -> float:
-    """A time in seconds."""
+    """Read an instant, in seconds."""
     text = row.text(name)
     try:
         found = datetime.fromisoformat(text)

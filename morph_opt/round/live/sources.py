@@ -1,4 +1,4 @@
-"""Rounds from what a scheduler answers now: Slurm's and Kueue's JSON instead of a snapshot."""
+"""Readers of the answers of Slurm and Kueue, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = {"slurm": read_slurm, "kueue": read_kueue}
 
 
 def read_live(spec: str) -> Live:
-    """The round of ``slurm:FILE,FILE`` or ``kueue:FILE,FILE,...``.
+    """Read the round of ``slurm:FILE,FILE`` or ``kueue:FILE,FILE,...``.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def read_live(spec: str) -> Live:
 
 
 def write_snapshot(path: Path, live: Live) -> None:
-    """Write the round as a snapshot, without the jobs that are kept back: none is to start.
+    """Write the round as a snapshot without the jobs that are kept back.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def write_snapshot(path: Path, live: Live) -> None:
 
 
 def live_text(live: Live) -> str:
-    """Jobs that are kept back and notes, a line each."""
+    """Return the jobs that are kept back and the notes, a line each."""
     kept = [f"{name} waits: {reason}" for name, reason in live.held.items()]
     lines = ["", *kept, *(f"note: {note}" for note in live.notes)]
     return "\n".join(lines) + "\n"
