@@ -78,13 +78,7 @@ if TYPE_CHECKING:
     from morph_opt.inputs.traces.logs.reading.reader import TableReader
     from morph_opt.inputs.traces.logs.reading.row import LogRow
     from morph_opt.inputs.traces.registry import load_trace
-    from morph_opt.replay.scenario import (
-        Failures,
-        Scenario,
-        Scheduler,
-        Workload,
-        read_scenario,
-    )
+    from morph_opt.replay.scenario import Failures, Scenario, Workload, read_scenario
     from morph_opt.report.api import report
     from morph_opt.round.decide import RoundDecision, decide
     from morph_opt.round.reader import read_snapshot
@@ -92,7 +86,7 @@ if TYPE_CHECKING:
     from morph_opt.scheduling.decision.objective import Level, Objective, Stateless
     from morph_opt.scheduling.policies.base import Decision, Policy
     from morph_opt.scheduling.policies.filling import FillingPolicy
-    from morph_opt.scheduling.policies.options import PolicyOptions
+    from morph_opt.scheduling.policies.options import PolicyOptions, Scheduler
     from morph_opt.simulation.engine.config import ReplayConfig
     from morph_opt.simulation.runs.read import Run
     from morph_opt.simulation.runs.summary import Summary
@@ -112,8 +106,8 @@ else:
             ".explain.why": ("read_run",),
             ".scheduling.policies.base": ("Decision", "Policy"),
             ".scheduling.policies.filling": ("FillingPolicy",),
-            ".scheduling.policies.options": ("PolicyOptions",),
-            ".replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
+            ".scheduling.policies.options": ("PolicyOptions", "Scheduler"),
+            ".replay.scenario": ("Failures", "Scenario", "Workload", "read_scenario"),
             ".report.api": ("report",),
             ".round.decide": ("RoundDecision", "decide"),
             ".round.reader": ("read_snapshot",),

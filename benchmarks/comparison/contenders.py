@@ -11,8 +11,7 @@ from typing import Any
 
 from benchmarks.comparison.records import REFERENCE
 from morph_opt.inputs.data import DATASETS
-from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.workload import Workload
+from morph_opt.replay.scenario import Scenario, Workload
 
 
 @dataclass(frozen=True, slots=True)

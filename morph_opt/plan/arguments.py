@@ -14,7 +14,8 @@ from morph_opt.core.domain.options import asked
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.plan.parameters import FLEET, SEARCH
 from morph_opt.replay.cli import add_prices, require_failures
-from morph_opt.replay.scenario import Failures, Scheduler, Workload
+from morph_opt.replay.scenario import Failures, Workload
+from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
 
 SHARE = Range(0.0, 1.0, above=True)

@@ -21,7 +21,7 @@ from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.inputs.traces.resampled import BLOCK_S, DAYS, history_note
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.plan.workloads import is_family, loaded, read_from, require_blocks
-from morph_opt.replay.workload import Workload
+from morph_opt.replay.scenario import Workload
 
 DAY_S = BLOCK_S[DAYS]
 

@@ -14,7 +14,8 @@ from morph_opt.inputs.traces.resampled import BLOCK_S, LOADS
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.prepare import require_scheduler
-from morph_opt.replay.scenario import Scenario, Scheduler
+from morph_opt.replay.scenario import Scenario
+from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
 

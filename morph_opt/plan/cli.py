@@ -20,7 +20,8 @@ from morph_opt.core.domain.options import Setting, asked
 from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.plan.arguments import make_parser, variant_parser
 from morph_opt.replay.cli import scenario_from
-from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
+from morph_opt.replay.scenario import PARTS, Scenario
+from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
 
 if TYPE_CHECKING:

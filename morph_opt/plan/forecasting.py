@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from morph_opt.core.domain import InputError, Job, RoundState
 from morph_opt.plan.arriving import Coming
 from morph_opt.plan.parameters import HISTORY
-from morph_opt.replay.initial import continued
-from morph_opt.replay.prepare import Prepared
+from morph_opt.replay.prepare import Prepared, continued
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.simulation.engine.engine import Engine
 from morph_opt.simulation.events.log import Completed, Event, Started

@@ -24,8 +24,7 @@ from morph_opt.inputs.traces.resampled import (
     whole_blocks,
 )
 from morph_opt.plan.parameters import HISTORY
-from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.workload import Workload
+from morph_opt.replay.scenario import Scenario, Workload
 
 
 @dataclass(frozen=True, slots=True)

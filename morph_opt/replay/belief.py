@@ -92,8 +92,8 @@ def parse_belief(text: str) -> tuple[str, float | None]:
         raise InputError(f"the prior {error}", field="--belief") from error
 
 
-def require_belief(scheduler: Scheduler) -> None:
-    """Refuse an unknown belief, and one whose prior or learning would be ignored.
+def require_belief(scheduler: Scheduler) -> tuple[str, float | None]:
+    """Return name and prior of the belief, and refuse one that would be ignored in part.
 
     Raises
     ------
@@ -107,18 +107,19 @@ def require_belief(scheduler: Scheduler) -> None:
     if name == "measured" and scheduler.online_fit:
         rule = f"cannot be combined with {typed('--belief')} measured, which learns by itself"
         raise InputError(rule, field="--online-fit")
+    return name, prior
 
 
-def make_belief(text: str, truth: SpeedModel) -> SpeedModel:
-    """Return the belief of this name: truth, built-in model, table, or measured speeds.
+def make_belief(scheduler: Scheduler, truth: SpeedModel) -> SpeedModel:
+    """Return the belief of a scheduler: truth, built-in model, table, or measured speeds.
 
     Raises
     ------
     InputError
-        If the text names none, the measured table is not on this machine, or the speeds are of
+        As `require_belief`; if the measured table is not on this machine, or the speeds are of
         workers that take turns, which have nothing to be tried.
     """
-    name, prior = parse_belief(text)
+    name, prior = require_belief(scheduler)
     if name == "truth":
         return truth
     if name == "model":

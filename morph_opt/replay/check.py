@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.core.domain import Cluster, InputError, Job, JobState, RoundState, Trace
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.inputs.perf.speed import SpeedModel
-from morph_opt.replay.initial import (
-    on_cluster,
-    require_initial,
-    with_prices,
-)
 from morph_opt.simulation.engine.node_events import read_node_events
 from morph_opt.simulation.metrics.bounds.demands import impossible_jobs, infeasible_slos
 
 if TYPE_CHECKING:
-    from morph_opt.replay.load import Loaded
+    from morph_opt.inputs.traces.format import LoadedTrace
     from morph_opt.replay.scenario import Scenario
+    from morph_opt.round.snapshot import Snapshot
     from morph_opt.scheduling.policies.options import PolicyOptions
     from morph_opt.scheduling.policies.registry import Decider
     from morph_opt.simulation.engine.config import ReplayConfig
@@ -52,7 +48,8 @@ class Checked:
 def check(
     scenario: Scenario,
     engine: ReplayConfig,
-    loaded: Loaded,
+    source: LoadedTrace,
+    snapshot: Snapshot | None,
     decider: Decider,
     belief: SpeedModel,
     options: PolicyOptions,
@@ -67,36 +64,46 @@ def check(
     """
     from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
 
-    cluster, snapshot = scenario.cluster, loaded.snapshot
-    stranded = stranded_jobs(options.rules, loaded.trace.jobs, belief, cluster)
-    infeasible = _infeasible_slos_of(scenario, decider, loaded)
-    trace, skipped = _possible(loaded.trace, scenario, (loaded.truth, belief), stranded)
+    cluster = scenario.cluster
+    _require_fitting(scenario, engine, source, decider)
+    decider.require_effect(options, source.trace.jobs)
+    stranded = stranded_jobs(options.rules, source.trace.jobs, belief, cluster)
+    infeasible = _infeasible_slos_of(scenario, decider, source)
+    trace, skipped = _possible(source.trace, scenario, (source.truth, belief), stranded)
     if scenario.failures.events:
         read_node_events(Path(scenario.failures.events), cluster)
     initial = None
     if snapshot is not None:
         try:
-            require_initial(snapshot.state, loaded.trace, cluster, engine)
+            require_initial(snapshot.state, source.trace, cluster, engine)
         except InputError as error:
             raise error.located(file=scenario.workload.state) from error
         initial = with_prices(on_cluster(snapshot.state, cluster, trace.jobs), engine)
     return Checked(trace, tuple(skipped), infeasible, initial)
 
 
-def require_models(engine: ReplayConfig, trace: Trace) -> None:
-    """Refuse start-ups of models that no job has."""
-    models = sorted({job.model for job in trace.jobs})
-    for model in engine.restart_s_by_model:
-        if model not in models:
+def _require_fitting(
+    scenario: Scenario, engine: ReplayConfig, source: LoadedTrace, decider: Decider
+) -> None:
+    """Refuse models and tenants that no job has, GPU types without speeds, and slices too short."""
+    trace = source.trace
+    models, tenants = engine.restart_s_by_model, scenario.scheduler.entity_weights
+    for field, what, asked in (
+        ("--restart-s", "model", models),
+        ("--entity-weights", "tenant", tenants),
+    ):
+        names = sorted({getattr(job, what) for job in trace.jobs})
+        for name in (one for one in asked if one not in names):
+            some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise InputError(
-                f"unknown model {model!r}{did_you_mean(model, models)}; trace {trace.name!r} has "
-                f"{_some(models)}",
-                field="--restart-s",
+                f"unknown {what} {name!r}{did_you_mean(name, names)}; trace {trace.name!r} has "
+                f"{some}",
+                field=field,
             )
-
-
-def require_slices(engine: ReplayConfig, decider: Decider) -> None:
-    """Refuse time slices that end before a job in them has started."""
+    # A measured table may insist on knowing every GPU type, instead of leaving some unused.
+    require_cluster = getattr(source.truth, "require_cluster", None)
+    if require_cluster is not None:
+        require_cluster(scenario.cluster)
     slowest_s = max(engine.restart_s, *engine.restart_s_by_model.values(), 0.0)
     if decider.rule.slices and slowest_s >= engine.interval_s:
         rule = (
@@ -105,24 +112,8 @@ def require_slices(engine: ReplayConfig, decider: Decider) -> None:
         raise InputError(rule, field="--restart-s")
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-
-
-def require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
-    """Refuse weights of tenants that no job has."""
-    tenants = sorted({job.tenant for job in trace.jobs})
-    for name in weights:
-        if name not in tenants:
-            raise InputError(
-                f"unknown tenant {name!r}{did_you_mean(name, tenants)}; trace {trace.name!r} has "
-                f"{_some(tenants)}",
-                field="--entity-weights",
-            )
-
-
 def _infeasible_slos_of(
-    scenario: Scenario, decider: Decider, loaded: Loaded
+    scenario: Scenario, decider: Decider, source: LoadedTrace
 ) -> tuple[tuple[Job, str], ...]:
     """Return SLOs that nothing can keep, where the policy needs prices and so looks at SLOs.
 
@@ -136,7 +127,7 @@ def _infeasible_slos_of(
     if not decider.rule.prices:
         return ()
     prices_of(scenario.cluster)
-    found = infeasible_slos(loaded.trace.jobs, loaded.truth, scenario.cluster)
+    found = infeasible_slos(source.trace.jobs, source.truth, scenario.cluster)
     if found and not scenario.workload.skip_impossible:
         job, rule = found[0]
         others = f" ({len(found) - 1} more such SLOs)" if len(found) > 1 else ""
@@ -197,3 +188,62 @@ def _elsewhere(truth: SpeedModel, cluster: Cluster) -> str:
         f"{typed('--cluster')} NODESxGPUS:TYPE, or let jobs run on any with "
         f"{typed('--gpu-types')} ignore"
     )
+
+
+# ---------------------------------------------------------------- state to begin with
+
+
+def require_initial(
+    state: RoundState, trace: Trace, cluster: Cluster, config: ReplayConfig
+) -> None:
+    """Refuse a state that is not one of this trace on this cluster.
+
+    Raises
+    ------
+    InputError
+        If the cluster does not begin with the state's nodes, a job is of only one of the two or
+        differs between them, or the horizon is not after the state.
+    """
+    names = [node.name for node in state.cluster.nodes]
+    sizes = [node.type.gpus for node in state.cluster.nodes]
+    here = cluster.nodes[: len(names)]
+    if [node.name for node in here] != names or [node.type.gpus for node in here] != sizes:
+        raise InputError(f"cluster {cluster.name!r} does not begin with its nodes", field="state")
+    known = {one.job.name: one.job for one in state.jobs}
+    there = {job.name: job for job in trace.jobs if job.submission_s <= state.time_s}
+    for name in (*known, *there):
+        if name not in there or name not in known:
+            where = "not submitted by then in the trace" if name in known else "not in the state"
+            raise InputError(f"job {name} is {where}", field="state")
+        if known[name] != there[name]:
+            raise InputError(f"job {name} differs from that of the trace", field="state")
+    if config.until_s is not None and config.until_s <= state.time_s:
+        rule = f"must be after the state, which is of {state.time_s:g} s"
+        raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")
+
+
+def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:
+    """Return the state of these jobs on a cluster that begins with its nodes."""
+    names = {job.name for job in jobs}
+    kept = tuple(one for one in state.jobs if one.job.name in names)
+    return replace(state, cluster=cluster, jobs=kept)
+
+
+def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
+    """Return the state with the engine's prices of starts for jobs without their own.
+
+    They are at most what a restart of the job costs.
+    """
+    if config.resume_s is None and config.migrate_s is None:
+        return state
+
+    def priced(known: JobState) -> JobState:
+        if known.resume_s is not None or known.migrate_s is not None:
+            return known
+        migrate_s, resume_s = (
+            None if price is None else min(price, known.restart_s)
+            for price in (config.migrate_s, config.resume_s)
+        )
+        return replace(known, migrate_s=migrate_s, resume_s=resume_s)
+
+    return replace(state, jobs=tuple(map(priced, state.jobs)))

@@ -22,8 +22,14 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.clusters.equal import EqualNodes
 from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
-from morph_opt.replay.scenario import PARTS, Scenario, read_scenario
-from morph_opt.replay.workload import Failures, Workload
+from morph_opt.replay.scenario import (
+    PARTS,
+    Failures,
+    Scenario,
+    Workload,
+    read_scenario,
+    resolve_cluster,
+)
 from morph_opt.scheduling.policies.options import OPTIONS, Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
 
@@ -44,45 +50,43 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
-    """Run a scenario, or finish an interrupted run."""
+    """Run a scenario, or finish an interrupted run, and print the result."""
     from morph_opt.core.extend import named_by_file
-    from morph_opt.replay.progress import require_watchable
-    from morph_opt.simulation.runs.write import CONFIG, require_free
+    from morph_opt.replay.terminal import require_watchable
+    from morph_opt.simulation.runs.read import read_run
+    from morph_opt.simulation.runs.write import CONFIG, EVENTS, require_free
 
     if getattr(given, "watch", False):
         require_watchable()
-    if "resume" in given:
-        allow_code = getattr(given, "allow_code", False)
-        with named_by_file(str(given.resume / CONFIG), allow_code=allow_code):
-            return _resume(given, began)
-    scenario = scenario_from(given)
-    if "out" in given:
-        require_free(given.out)
-    return _run(scenario, given, began)
+    if "resume" not in given:
+        scenario = scenario_from(given)
+        if "out" in given:
+            require_free(given.out)
+        return _print(_run(scenario, given, began), given)
+    folder, allow_code = given.resume, getattr(given, "allow_code", False)
+    with named_by_file(str(folder / CONFIG), allow_code=allow_code):
+        _require_resumable(given)
+        scenario = read_scenario(folder / CONFIG)
+        if not (folder / EVENTS).exists():
+            return _print(_run(scenario, given, began), given)
+    _note("the run is complete already", given)
+    return _print(read_run(folder).summary, given)
 
 
-def _resume(given: argparse.Namespace, began: float) -> int:
-    """Finish an interrupted run, or print the summary of a finished one."""
-    from morph_opt.simulation.runs.read import read_run
-    from morph_opt.simulation.runs.write import CONFIG, EVENTS
-
+def _require_resumable(given: argparse.Namespace) -> None:
+    """Refuse options that an interrupted run has decided already."""
     others = sorted(set(vars(given)) - {"resume", "allow_code", "json"} - WATCHING)
     if others:
         options_of = {action.dest: action.option_strings[-1] for action in make_parser()._actions}
         names = ", ".join(options_of[name] for name in others)
         raise InputError(f"takes everything from the run, not {names}", field="--resume")
-    scenario = read_scenario(given.resume / CONFIG)
-    if (given.resume / EVENTS).exists():
-        _note("the run is complete already", given)
-        return _print(read_run(given.resume).summary, given)
-    return _run(scenario, given, began)
 
 
-def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> int:
-    """Prepare, run, print."""
+def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary:
+    """Prepare a scenario, run it, and return its figures."""
     from morph_opt.replay.prepare import prepare
-    from morph_opt.replay.progress import shown_progress
     from morph_opt.replay.run import run_prepared
+    from morph_opt.replay.terminal import shown_progress
     from morph_opt.replay.watching import watched
 
     prepared = prepare(scenario)
@@ -104,7 +108,7 @@ def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> int:
     solver = scenario.scheduler.solver
     if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:
         _note(_settled(solver, (row.report.step for row in result.rounds)), given)
-    return _print(result.parts.summary(), given)
+    return result.parts.summary()
 
 
 def make_parser() -> LineParser:
@@ -270,16 +274,16 @@ def _scenario(given: argparse.Namespace) -> Scenario:
         _require_seeded(options)
         for part in ("failures", "scheduler"):
             options[part].setdefault("seed", workload["seed"])
-    scenario = Scenario(
+    if "prices" in given:
+        prices = named_numbers(given.prices, "--prices")
+        cluster = resolve_cluster(cluster, asked_for)
+        try:
+            cluster = cluster.with_prices(prices)
+        except InputError as error:
+            raise InputError(error.rule, field="--prices") from error
+    return Scenario(
         cluster=cluster, **{part: kind(**options[part]) for part, kind in PARTS.items()}
     )
-    if "prices" not in given:
-        return scenario
-    try:
-        prices = named_numbers(given.prices, "--prices")
-        return scenario.replaced(cluster=scenario.cluster.with_prices(prices))
-    except InputError as error:
-        raise InputError(error.rule, field="--prices") from error
 
 
 def _cluster(given: argparse.Namespace) -> Cluster | None:
@@ -350,7 +354,7 @@ def _free_default(scenario: Scenario) -> Path:
 
 def _print(summary: Summary, given: argparse.Namespace) -> int:
     """Print the result and return the exit status."""
-    from morph_opt.replay.report import result_table
+    from morph_opt.replay.terminal import result_table
     from morph_opt.simulation.runs.summary import summary_json
 
     sys.stdout.write(summary_json(summary) if "json" in given else result_table(summary.values))

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import json
-import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.core.domain import Cluster, InputError, Trace
+from morph_opt.core.documents import JSON_BYTES, parse_json, read_bytes
+from morph_opt.core.documents.source import read_text
+from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.options import changed
+from morph_opt.core.domain.trace import Search
 from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
+from morph_opt.inputs.traces.format import STATE_TRACE, LoadedTrace
 from morph_opt.replay.belief import make_belief, require_belief
-from morph_opt.replay.check import Checked, check, require_models, require_slices, require_tenants
-from morph_opt.replay.initial import (
-    state_digest,
-)
-from morph_opt.replay.load import Loaded, load
+from morph_opt.replay.check import Checked, check
+from morph_opt.round.reader import read_snapshot
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.options import OPTIONS
 from morph_opt.simulation.engine.node_events import (
@@ -32,11 +29,97 @@ from morph_opt.simulation.engine.node_events import (
 )
 
 if TYPE_CHECKING:
-    from morph_opt.inputs.traces.format import LoadedTrace
-    from morph_opt.replay.scenario import Scenario
+    from morph_opt.replay.scenario import Scenario, Workload
+    from morph_opt.round.snapshot import Snapshot
+    from morph_opt.scheduling.decision.rules.model import OperatorRules
     from morph_opt.scheduling.policies.options import PolicyOptions, Scheduler
     from morph_opt.scheduling.policies.registry import Decider
     from morph_opt.simulation.engine.config import ReplayConfig
+
+
+def load(
+    workload: Workload, given: str | Trace | LoadedTrace
+) -> tuple[LoadedTrace, Snapshot | None]:
+    """Load the jobs of a workload with their true speeds, and the state to begin with, if any.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    given
+        Its trace: name, file or value.
+
+    Raises
+    ------
+    InputError
+        If trace or state cannot be read, or do not fit together.
+    """
+    if workload.state is None:
+        return _traced(workload, given), None
+    snapshot = read_snapshot(workload.state)
+    state, name = snapshot.state, Path(workload.state).name
+    notice = f"{name}: from {state.time_s:g} s on, with {len(state.jobs)} jobs"
+    try:
+        if workload.trace == STATE_TRACE:
+            trace = continued(state, (), name, notice)
+            return LoadedTrace(trace, snapshot.speeds, "file", notice), snapshot
+        source = _traced(workload, given)
+        full = source.trace
+        trace = continued(state, full.jobs, full.name, full.description, full.searches)
+    except InputError as error:
+        if error.field != "state":
+            raise
+        raise error.located(file=workload.state) from error
+    return replace(source, trace=trace, notice=f"{source.notice}; {notice}"), snapshot
+
+
+def continued(
+    state: RoundState,
+    later: Sequence[Job],
+    name: str,
+    description: str = "",
+    searches: Sequence[Search] = (),
+) -> Trace:
+    """Return the state's jobs with later jobs of a trace, and its searches.
+
+    A job of the trace that is submitted before and not in the state is complete, or cancelled; so
+    a search that has been cut has nobody left to cut, and one that has not been cuts whom it would.
+
+    Raises
+    ------
+    InputError
+        If there is none at all, or a job of the state is another one in the trace.
+    """
+    known = {one.job.name: one.job for one in state.jobs}
+    for job in later:
+        if job.name in known and known[job.name] != job:
+            raise InputError(
+                f"job {job.name} of the state is another one in the trace", field="state"
+            )
+    arrivals = [job for job in later if job.submission_s > state.time_s]
+    if not known and not arrivals:
+        raise InputError("the state has no jobs, and no job arrives after it", field="state")
+    there = {*known, *(job.name for job in arrivals)}
+    left = []
+    for search in searches:
+        ranked = tuple(trial for trial in search.ranked if trial in there)
+        if ranked:
+            left.append(Search(search.name, ranked, len(ranked) - len(there & {*search.cut})))
+    return Trace.of(name, (*known.values(), *arrivals), description, left)
+
+
+def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace:
+    """Load a trace; a value that is jobs alone gets the speeds of the built-in model."""
+    from morph_opt.inputs.traces.registry import load_trace
+
+    if isinstance(given, str):
+        return load_trace(given, seed=workload.seed, **workload.trace_options)
+    if isinstance(given, LoadedTrace):
+        return given
+    from morph_opt.inputs.perf.analytic.zoo import builtin_model
+
+    notice = f"{given.name}: your jobs, speeds of the built-in performance model"
+    return LoadedTrace(given, builtin_model(), "file", notice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,42 +189,32 @@ def prepare(scenario: Scenario) -> Prepared:
     from morph_opt.scheduling.policies.registry import resolve
 
     scheduler, engine = scenario.scheduler, scenario.engine
-    loaded = load(scenario.workload, scenario.trace)
-    if engine.first_start_s is None and loaded.source.first_start_s is not None:
-        engine = replace(engine, first_start_s=loaded.source.first_start_s)
-    # A measured table may insist on knowing every GPU type, instead of leaving some unused.
-    require_cluster = getattr(loaded.truth, "require_cluster", None)
-    if require_cluster is not None:
-        require_cluster(scenario.cluster)
-    require_belief(scheduler)
-    belief = make_belief(scheduler.belief, loaded.truth)
+    source, snapshot = load(scenario.workload, scenario.trace)
+    if engine.first_start_s is None and source.first_start_s is not None:
+        engine = replace(engine, first_start_s=source.first_start_s)
+    belief = make_belief(scheduler, source.truth)
     decider = resolve(scenario.policy, scenario.objective)
-    options = _policy_options(scheduler, decider, scenario.cluster, loaded)
-    require_models(engine, loaded.trace)
-    require_slices(engine, decider)
-    policy = make_policy(decider, scheduler, belief, loaded.truth, options)
-    jobs = check(scenario, engine, loaded, decider, belief, options)
+    options = scheduler.options(_rules(scheduler, decider, scenario.cluster, snapshot))
+    policy = make_policy(decider, scheduler, belief, source.truth, options)
+    jobs = check(scenario, engine, source, snapshot, decider, belief, options)
     recorded = _recorded(scenario, engine, jobs.trace)
-    return Prepared(recorded, loaded.source, jobs, decider, belief, options, policy)
+    return Prepared(recorded, source, jobs, decider, belief, options, policy)
 
 
-def _policy_options(
-    scheduler: Scheduler, decider: Decider, cluster: Cluster, loaded: Loaded
-) -> PolicyOptions:
-    """Return the options of the policy, with the rules of their file or of the state."""
+def _rules(
+    scheduler: Scheduler, decider: Decider, cluster: Cluster, snapshot: Snapshot | None
+) -> OperatorRules:
+    """Return the operator's rules: of their file, which the policy must know, or of the state."""
     from morph_opt.scheduling.decision.rules.model import OperatorRules
     from morph_opt.scheduling.decision.rules.spec import read_rules
 
-    rules, snapshot = OperatorRules(), loaded.snapshot
     if scheduler.rules:
         rules = read_rules(scheduler.rules, cluster)
         decider.require_understood(("rules",))
-    elif snapshot is not None and snapshot.rules is not None and snapshot.rules.rules:
-        rules = snapshot.rules
-    require_tenants(scheduler.entity_weights, loaded.trace)
-    options = scheduler.options(rules)
-    decider.require_effect(options, loaded.trace.jobs)
-    return options
+        return rules
+    if snapshot is not None and snapshot.rules is not None:
+        return snapshot.rules
+    return OperatorRules()
 
 
 def _digest(file: str | None) -> str | None:
@@ -239,6 +312,15 @@ def _recorded(scenario: Scenario, engine: ReplayConfig, trace: Trace) -> Scenari
     )
 
 
+def state_digest(path: str) -> str:
+    """Return the SHA-256 of a state's file and of the file of speeds that it names."""
+    digest = hashlib.sha256(read_bytes(Path(path), JSON_BYTES))
+    speeds = parse_json(read_text(Path(path), JSON_BYTES), path).get("speeds")
+    if isinstance(speeds, dict) and isinstance(speeds.get("file"), str):
+        digest.update(read_bytes(Path(path).parent / speeds["file"], JSON_BYTES))
+    return digest.hexdigest()
+
+
 def _absolute(file: str | None) -> str | None:
     return str(Path(file).resolve()) if file else None
 
@@ -251,19 +333,3 @@ def _require_same(what: str, recorded: str | None, found: str | None, file: str 
             file=file,
             field=what,
         )
-
-
-@cache
-def versions_json() -> str:
-    """Return the text of ``versions.json``: interpreter, platform and packages."""
-    versions: dict[str, str | None] = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-    }
-    for package in ("morph-opt", "numpy", "scipy", "networkx", "highspy", "ortools"):
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return json.dumps(versions, indent=2) + "\n"

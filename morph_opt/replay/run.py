@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from morph_opt.core.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.core.domain.options import changed
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
-from morph_opt.replay.prepare import Prepared, versions_json
+from morph_opt.replay.prepare import Prepared
 from morph_opt.replay.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
 from morph_opt.scheduling.strict.rules import AllocationError
@@ -87,7 +90,7 @@ def run_prepared(
     """
     began = time.perf_counter() if began is None else began
     scenario, account = prepared.scenario, prepared.source.account
-    files = {CONFIG: scenario.to_toml(), VERSIONS: versions_json()}
+    files = {CONFIG: scenario.to_toml(), VERSIONS: _versions_json()}
     if account is not None:
         files[LOG_ACCOUNT] = account.as_json()
     return replay(
@@ -105,6 +108,22 @@ def run_prepared(
         slo=slo,
         record=Record(files, _labels(prepared), scenario.digest, began),
     )
+
+
+@cache
+def _versions_json() -> str:
+    """Return the text of ``versions.json``: interpreter, platform and packages."""
+    versions: dict[str, str | None] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+    }
+    for package in ("morph-opt", "numpy", "scipy", "networkx", "highspy", "ortools"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return json.dumps(versions, indent=2) + "\n"
 
 
 def _labels(prepared: Prepared) -> dict[str, Scalar]:

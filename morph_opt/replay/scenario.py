@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from morph_opt.core.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.core.documents.options import options_table, read_options
-from morph_opt.core.domain import Cluster, InputError, Trace, default_cluster
+from morph_opt.core.domain import SEEDS, Cluster, InputError, Range, Trace, default_cluster
 from morph_opt.core.domain.arguments import require_type, shown
 from morph_opt.core.domain.nearest import did_you_mean
-from morph_opt.core.domain.options import given, settings
+from morph_opt.core.domain.options import documented, given, option, require_all, settings
 from morph_opt.inputs.clusters import cluster_of, cluster_to_tables, load_cluster, parse_short
 from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS
 from morph_opt.inputs.traces.format import STATE_TRACE
-from morph_opt.replay.workload import Failures, Workload
+from morph_opt.inputs.traces.options import TRACE_OPTIONS, TraceOptions
 from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
 
@@ -31,9 +31,84 @@ if TYPE_CHECKING:
     from morph_opt.simulation.events.log import RoundDecided
     from morph_opt.simulation.runs.read import Run
 
-__all__ = ["PARTS", "Failures", "Scenario", "Scheduler", "Workload", "read_scenario"]
-
 CONFIG_VERSION = 2
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class Workload(TraceOptions):
+    """Jobs that are run.
+
+    Beside the options it records digests of the jobs (``sha256``) and of the state
+    (``state_sha256``), so that a resumed run cannot get others; None before they are loaded.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    trace: str = option(
+        "base",
+        "jobs: a name, a log or a file (base; with --from-state nothing)",
+        metavar="NAME|DATASET/NAME|FORMAT:PATH|FILE",
+        common=True,
+    )
+    seed: int = option(
+        0, "seed seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
+    )
+    skip_impossible: bool = option(False, "drop jobs that can never run, and say so")
+    sha256: str | None = None
+    state: str | None = option(
+        None,
+        "begin with a state as the command round reads it: its cluster, its jobs, and what "
+        "a --trace has after it",
+        flag="--from-state",
+        metavar="FILE",
+    )
+    state_sha256: str | None = None
+
+    @property
+    def trace_options(self) -> dict[str, Any]:
+        """Options of the trace, as `morph_opt.inputs.traces.registry.load_trace` takes it."""
+        return {name: getattr(self, name) for name in TRACE_OPTIONS}
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failures and returns of nodes.
+
+    ``events_sha256`` is the digest of the file of events; None before it is read. ``seed`` is that
+    of the random failures.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or one of mean up and down time is given without the other.
+    """
+
+    events: str | None = option(None, "node failures, drains, returns", metavar="FILE")
+    events_sha256: str | None = None
+    mtbf_s: float | None = option(
+        None, "random failures: mean up time of a node", metavar="S", range=Range(60.0, 1e12)
+    )
+    mttr_s: float | None = option(
+        None, "random failures: mean down time of a node", metavar="S", range=Range(1.0, 1e9)
+    )
+    seed: int = option(
+        0,
+        "seed of random failures (that of --seed)",
+        flag="--failure-seed",
+        range=SEEDS,
+        metavar="N",
+    )
+
+    def __post_init__(self) -> None:
+        require_all(self)
+        if (self.mtbf_s is None) != (self.mttr_s is None):
+            raise InputError("mtbf_s and mttr_s are given together", field="mtbf_s")
+
 
 PARTS: dict[str, type[Any]] = {
     "workload": Workload,
@@ -105,41 +180,28 @@ class Scenario:
 
         cluster = require_type("cluster", cluster, str, Path, Cluster, None)
         state = require_type("state", state, str, Path, None)
-        parts = {
-            "workload": workload,
-            "scheduler": scheduler,
-            "engine": engine,
-            "failures": failures,
-        }
-        for name, part in parts.items():
+        for name, part in zip(PARTS, (workload, scheduler, engine, failures), strict=True):
             require_type(name, part, PARTS[name], None)
-        seeded = {"seed": seed}
         if state is not None and trace is None and workload is None:
             trace = STATE_TRACE
         asked = {"trace": trace, "policy": policy, "objective": objective}
         words = {word: _name_of(word, value) for word, value in asked.items()}
-        named = {"trace": words["trace"], "state": state and str(state)}
-        jobs = _with(workload or Workload(), seeded | named)
+        named = {"seed": seed, "trace": words.pop("trace"), "state": state and str(state)}
+        jobs = _with(workload or Workload(), named)
         if jobs.state is not None and (cluster is None or engine is None):
             begin = read_snapshot(jobs.state).state
             cluster = begin.cluster if cluster is None else cluster
             engine = engine or ReplayConfig(interval_s=begin.interval_s)
-        decider = _with(
-            scheduler or Scheduler(),
-            seeded | {name: words[name] for name in ("policy", "objective")},
-        )
-        put = object.__setattr__
-        put(self, "workload", jobs)
-        put(self, "cluster", _cluster(cluster, jobs))
-        put(self, "scheduler", decider)
-        put(self, "engine", engine or ReplayConfig())
-        put(self, "failures", _with(failures or Failures(), seeded))
-        own = {
-            word: value
-            for word, value in asked.items()
-            if value is not None and not isinstance(value, str | Path)
+        fields = {
+            "workload": jobs,
+            "cluster": resolve_cluster(cluster, jobs),
+            "scheduler": _with(scheduler or Scheduler(), {"seed": seed} | words),
+            "engine": engine or ReplayConfig(),
+            "failures": _with(failures or Failures(), {"seed": seed}),
+            "own": {w: v for w, v in asked.items() if not isinstance(v, str | Path | None)},
         }
-        put(self, "own", own)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)  # frozen, with arguments that are no fields
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -249,10 +311,10 @@ class Scenario:
 
         An option that is added later leaves it as it is.
         """
-        parts = {
-            name: {key: value for key, value in options_table(part).items() if key in given(part)}
-            for name, part in ((name, getattr(self, name)) for name in PARTS)
-        }
+        parts = {}
+        for name in PARTS:
+            changed = given(part := getattr(self, name))
+            parts[name] = {k: v for k, v in options_table(part).items() if k in changed}
         document = parts | {"cluster": cluster_to_tables(self.cluster)}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
@@ -333,7 +395,7 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
     return replace(part, **short)
 
 
-def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
+def resolve_cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
     """Return the cluster that is given, else that of the trace, else the default."""
     from morph_opt.inputs.traces.registry import home_cluster
 
@@ -371,10 +433,8 @@ def read_scenario(path: str | Path) -> Scenario:
     if not exists(file):
         raise InputError(f"is no run folder (it has no {file.name})", file=str(file.parent))
     tables, text = read_toml(file)
-    top = ("version", *PARTS, "cluster")
-    document = Fields(tables, "", str(file), top, key_lines(text))
-    version = document.whole("version")
-    if version != CONFIG_VERSION:
+    document = Fields(tables, "", str(file), ("version", *PARTS, "cluster"), key_lines(text))
+    if (version := document.whole("version")) != CONFIG_VERSION:
         raise document.error("version", f"must be {CONFIG_VERSION}, got {version!r}")
     for name, gone in _GONE.items():
         part = tables.get(name)

@@ -29,7 +29,7 @@ from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
 from morph_opt.inputs.traces.registry import load_trace, takes_seed, trace_files, with_paths
 from morph_opt.inputs.traces.resampled import RESAMPLED, split_resampled
-from morph_opt.replay.initial import state_digest
+from morph_opt.replay.prepare import state_digest
 from morph_opt.replay.scenario import Scenario
 from morph_opt.scheduling.solvers.registry import ENTRIES, WORKER_PREFIX
 from morph_opt.simulation.runs.slo import Slo

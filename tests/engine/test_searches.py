@@ -13,7 +13,7 @@ from morph_opt.core.domain import Allocation, InputError, RoundState, Trace
 from morph_opt.core.domain.trace import Search
 from morph_opt.inputs.traces.morphling import read_workload
 from morph_opt.inputs.traces.registry import load_trace
-from morph_opt.replay.initial import continued
+from morph_opt.replay.prepare import continued
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.simulation.engine.config import ReplayConfig

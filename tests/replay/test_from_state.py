@@ -11,7 +11,7 @@ import pytest
 import morph_opt as mo
 from morph_opt.core.domain import Cluster, InputError, RoundState
 from morph_opt.replay.cli import main
-from morph_opt.replay.initial import continued
+from morph_opt.replay.prepare import continued
 from morph_opt.replay.run import replay
 from morph_opt.round.snapshot import state_to_json, to_text
 from morph_opt.round.speeds import table_of, table_to_json

@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from morph_opt.replay import cli
-from morph_opt.replay.progress import Meter, duration, shown_progress, sparkline
+from morph_opt.replay.terminal import Meter, duration, shown_progress, sparkline
 from morph_opt.simulation.events.log import RoundDecided
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.core.domain import Trace
-from morph_opt.replay.report import result_table
 from morph_opt.replay.run import replay
+from morph_opt.replay.terminal import result_table
 from morph_opt.simulation.engine.config import ReplayConfig
 from tests.policies.worlds import LINEAR, cluster, job
 
