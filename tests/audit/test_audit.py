@@ -242,7 +242,7 @@ def test_largest_sum_against_enumeration(seed: int) -> None:
     assert _largest_sum(sizes, most) == max(total for total in sums if total <= most)
 
 
-def test_the_command_tells_it_in_words_json_and_a_picture(
+def test_command_reports_as_text_json_and_picture(
     fifo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture, document = tmp_path / "audit.svg", tmp_path / "audit.json"
@@ -285,7 +285,7 @@ def test_bad_usage_is_one_line(
     assert re.search(rule, error), error
 
 
-def test_a_log_in_which_nobody_started(tmp_path: Path) -> None:
+def test_log_without_any_start_is_audited(tmp_path: Path) -> None:
     line = "1|p|2026-01-01T00:00:00|Unknown|Unknown|PENDING|1|gres/gpu=1||"
     with pytest.raises(InputError, match="nothing can be rebuilt"):
         read_recorded(sacct(tmp_path, line), Reading())
@@ -342,7 +342,7 @@ def test_a_job_of_an_id_that_was_used_before_has_its_own_place_in_the_order(tmp_
     assert first == {(name, 0.0) for name in ("7", "9_1", "9_2", "9_[3]")}
 
 
-def test_a_node_that_a_list_names_twice_is_one(tmp_path: Path) -> None:
+def test_node_named_twice_in_a_list_counts_once(tmp_path: Path) -> None:
     times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T04:00:00"
     row = f"7|COMPLETED|p|{times}|2|gres/gpu=4|gres/gpu=4|n1,n1"
     path = tmp_path / "twice.txt"

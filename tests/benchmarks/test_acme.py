@@ -177,7 +177,7 @@ def log(folder: Path) -> str:
     return f"acme:{file}"
 
 
-def test_a_log_beside_the_published_curves(tmp_path: Path) -> None:
+def test_log_is_drawn_next_to_the_published_curves(tmp_path: Path) -> None:
     spec = log(tmp_path)
     # 64 s: a of three GPU jobs; 128 s: all.
     assert table("A1", spec)["mine"] == pytest.approx([100 / 3, 100.0, 100.0, 100.0])

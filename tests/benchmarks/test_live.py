@@ -27,7 +27,7 @@ def test_a_cell_is_the_same_every_time() -> None:
     assert not any("iterations" in job.words for job in jobs)
 
 
-def test_the_page_says_what_loses(tmp_path: Path) -> None:
+def test_page_names_the_losing_variant(tmp_path: Path) -> None:
     for seed in range(3):
         for k, who in enumerate(ARMS):
             jct_s = 100.0 + seed + (20.0 if who == "order" else -5.0 * k)

@@ -17,7 +17,7 @@ from benchmarks.scale.cli import main
         (["--sizes", "64", "8", "--types", "3"], "got 8 GPUs"),  # one node is of one type
     ],
 )
-def test_clusters_that_cannot_be_as_stated(
+def test_impossible_clusters_are_refused(
     line: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -29,7 +29,7 @@ def test_clusters_that_cannot_be_as_stated(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_is_refused_at_once(
+def test_unusable_output_folder_is_refused_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").touch()

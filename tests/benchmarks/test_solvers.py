@@ -55,7 +55,7 @@ def test_outcomes() -> None:
         {"objective": 9.98, "bound": 10.0},
     ],
 )
-def test_lies_are_seen(lie: dict[str, object]) -> None:
+def test_false_statuses_of_solvers_are_found(lie: dict[str, object]) -> None:
     row = replace(GOOD, **lie)  # type: ignore[arg-type]
     assert row.false_claim
     assert row.outcome == "wrong"
@@ -116,7 +116,7 @@ def test_raw_rows_are_read_back_and_taken_up(tmp_path: Path) -> None:
     assert [row.seed for row in read_rows(path)] == [0, 1]
 
 
-def test_rows_of_what_was_made_anew_are_solved_again(tmp_path: Path) -> None:
+def test_changed_instances_are_solved_again(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     RawFile(path).append(GOOD)
     RawFile(path).append(replace(GOOD, instance="older", columns=GOOD.columns + 1))

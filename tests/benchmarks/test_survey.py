@@ -30,7 +30,7 @@ def test_a_survey_has_facts_and_no_rows(tmp_path: Path) -> None:
         survey_page(tmp_path / "logs" / "other.csv")
 
 
-def test_a_survey_tells_what_it_cannot_read(tmp_path: Path) -> None:
+def test_survey_lists_unreadable_files(tmp_path: Path) -> None:
     whole = SAMPLES["kueue"].text()
     put(tmp_path, "kueue", whole.rstrip()[:-1], "cut.json")
     (tmp_path / "packed.json.gz").write_bytes(gzip.compress(whole.encode()))

@@ -67,7 +67,7 @@ def test_cells_are_one_file_and_prompts_a_doctest() -> None:
     ]
 
 
-def test_words_are_those_that_are_read() -> None:
+def test_only_words_of_prose_are_counted() -> None:
     assert words("Six [words](https://a.b/c) `and` a <b> <!-- no -->| code | block.") == 6
 
 

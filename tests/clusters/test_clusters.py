@@ -122,7 +122,7 @@ def test_bad_short_forms(text: str) -> None:
         parse_short(text)
 
 
-def test_load_takes_both(tmp_path: Path) -> None:
+def test_load_cluster_takes_files_and_short_forms(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text(SPEC)
     assert load_cluster(str(path)).name == "two racks"

@@ -95,7 +95,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_a_command_takes_it(
+def test_commands_read_logs_of_every_format(
     line: str,
     said: str,
     tmp_path: Path,
@@ -121,7 +121,7 @@ def write_state() -> None:
     Path("state.json").write_text(json.dumps(state))
 
 
-def test_python_takes_it() -> None:
+def test_python_reads_logs_of_every_format() -> None:
     assert len(mo.load_trace(SPEC, columns="submit=queued").trace.jobs) == 12
     scenario = mo.Scenario(
         workload=mo.Workload(trace=SPEC, columns="submit=queued"), cluster="1x4", policy="fifo"

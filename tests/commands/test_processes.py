@@ -92,7 +92,9 @@ class Full(io.TextIOBase):
 
 
 @pytest.mark.parametrize(("words", "buffered"), [(["policies"], "1"), (["data", "--help"], "")])
-def test_stdout_that_is_gone(words: list[str], buffered: str) -> None:
+def test_closed_or_full_stdout_ends_the_command_in_one_line(
+    words: list[str], buffered: str
+) -> None:
     env = {**os.environ, "PYTHONUNBUFFERED": buffered}
     with Path("/dev/full").open("w") as full:
         found = process(*words, stdout=full, env=env)
@@ -239,7 +241,7 @@ def test_a_full_disk_is_no_bad_input_whatever_is_written(tmp_path: Path) -> None
         (errno.EACCES, BAD_INPUT), (errno.EROFS, BAD_INPUT), (errno.ENOENT, BAD_INPUT),
     ],
 )  # fmt: skip
-def test_a_failed_write_ends_as_its_cause_does(
+def test_failed_write_has_the_exit_status_of_its_cause(
     number: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:

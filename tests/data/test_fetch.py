@@ -68,9 +68,7 @@ def test_second_fetch_needs_no_network(mirror: tuple[str, Path]) -> None:
     assert fetch("tiny", base_url="http://127.0.0.1:9") == root
 
 
-def test_pooch_writes_nothing_beside_us(
-    mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pooch_prints_nothing(mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     log, logger = io.StringIO(), pooch.get_logger()
     logger.setLevel(logging.NOTSET)
     monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(log)])
@@ -254,7 +252,7 @@ def test_a_wrong_git_blob_is_refused_and_not_kept(
         (b"no archive", "is damaged"),
     ],
 )
-def test_an_archive_that_is_another_is_refused(
+def test_archive_with_another_checksum_is_refused(
     mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, archive: bytes, rule: str
 ) -> None:
     packed(monkeypatch, mirror[1], archive)

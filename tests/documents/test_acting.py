@@ -171,7 +171,9 @@ def test_code_that_the_user_means_is_found(
     [".x:y", "..:y", ":", "x:", ":y", "a b:c", "x" * 5_000, "x" * 5_000 + ":y", "a:b:c", "é/\0:x"],
 )
 @pytest.mark.parametrize("option", ["--trace", "--policy", "--objective", "--solver"])
-def test_names_that_are_none(option: str, spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_names_are_refused(
+    option: str, spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = ["--trace", "naive"] if option != "--trace" else []
     try:
         status = cli.main([*given, option, spec])

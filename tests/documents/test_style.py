@@ -87,13 +87,13 @@ def test_every_policy_and_objective_has_a_look_of_its_own() -> None:
     assert list(looks(names)) == alone  # beside each other as alone
 
 
-def test_a_run_looks_like_what_decided() -> None:
+def test_run_has_the_look_of_its_policy() -> None:
     assert key("milp", "jct") == "jct"
     assert key("srtf", None) == "srtf"
     assert key("milp", None) == "milp"
 
 
-def test_strangers_and_repeated_names_take_what_is_left() -> None:
+def test_unknown_and_repeated_names_get_free_colours() -> None:
     found = looks(["srtf", "mine", "srtf", "yours"])
     assert found[0] == looks(["srtf"])[0]
     assert len(set(found)) == 4

@@ -210,7 +210,7 @@ def test_slices_find_the_best_trial_sooner_than_first_come_first_served() -> Non
     assert jct_s[search.ranked[0]] - 60.0 == 3600.0 * (1 + place // 4)
 
 
-def test_the_twin_is_as_it_says() -> None:
+def test_search_twin_has_the_stated_jobs_and_searches() -> None:
     loaded, other = load_trace("search-twin"), load_trace("search-twin", seed=1)
     assert loaded.trace.sha256 == load_trace("search-twin").trace.sha256 != other.trace.sha256
     assert {len(search.ranked) for search in loaded.trace.searches} <= {8, 16, 32}

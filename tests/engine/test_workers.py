@@ -166,7 +166,7 @@ def test_labels_are_read_back(label: str) -> None:
         ("est", "unknown plan"),
     ],
 )
-def test_labels_that_say_nothing_are_refused(label: str, rule: str) -> None:
+def test_malformed_worker_labels_are_refused(label: str, rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         ExecutionPlan.parse(label)
 

@@ -242,7 +242,7 @@ def same(value: Any, like: Any = None) -> Any:
 # ---------------------------------------------------------------- command
 
 
-def test_the_command_writes_what_it_says(
+def test_files_named_in_the_output_are_written(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for to, files in (

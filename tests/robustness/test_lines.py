@@ -33,7 +33,7 @@ def test_every_cheap_command_is_among_them() -> None:
     assert left_out == {"solvers", "report.picture", "live"} | of_runs | of_replays | of_reports
 
 
-def test_an_argument_that_nobody_reads_is_seen() -> None:
+def test_unread_argument_is_found() -> None:
     with watching() as made:
         parser = LineParser(prog="x")
         parser.add_argument("--gap")

@@ -203,6 +203,6 @@ def test_model_without_columns(solver: Solver) -> None:
     assert solver.solve(empty.build(np.zeros(0)), EXACT).status is Status.INFEASIBLE
 
 
-def test_column_that_stands_nowhere(solver: Solver) -> None:
+def test_column_without_a_row_gets_its_best_value(solver: Solver) -> None:
     model = models.single(0, 3, (1, 1, 0), (-np.inf, 4), (2, 1, 0))
     assert solver.solve(model, EXACT).objective == pytest.approx(7.0)

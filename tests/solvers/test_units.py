@@ -16,7 +16,7 @@ from morph_opt.scheduling.solvers.registry import installed, make_solver
 from morph_opt.scheduling.solvers.units import Units, hidden_unit, is_wide
 from tests.solvers import faulty, models
 
-EXACT = Limits(gap=0.0, time_s=60.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 SIZES = np.array([31, 22, 47, 15, 53, 28, 39, 44, 19, 36])
 WORTH = np.array([37, 24, 51, 19, 55, 35, 41, 50, 20, 44])
 

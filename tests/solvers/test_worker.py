@@ -97,7 +97,7 @@ def test_hunger_is_ended_by_the_memory_limit(fault: str) -> None:
         assert outcome.status is Status.NO_SOLUTION
 
 
-def test_highs_within_its_memory() -> None:
+def test_highs_runs_within_the_memory_limit() -> None:
     with worker("highs", memory_mib=400) as solver:
         assert solver.solve(SMALL, Limits()).status is Status.OPTIMAL
 

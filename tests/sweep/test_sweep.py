@@ -469,7 +469,7 @@ def test_a_damaged_list_of_cells_is_refused(
         ("dask:no-such-scheduler.json", "no-such-scheduler.json: cannot be read"),
     ],
 )
-def test_an_executor_that_cannot_be_had(
+def test_unavailable_executor_is_refused(
     on: str, complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if on.startswith("dask"):

@@ -87,7 +87,7 @@ def test_bad_input_is_one_line_and_exit_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_that_no_picture_can_show(
+def test_cluster_too_large_for_a_picture_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib", reason="drawings need the extra 'plot'")

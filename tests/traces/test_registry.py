@@ -93,7 +93,7 @@ def test_unknown_name_lists_the_known_ones(spec: str) -> None:
         load_trace(spec)
 
 
-def test_missing_file_and_too_much_behind_a_twin() -> None:
+def test_missing_file_and_extra_arguments_of_a_twin_are_refused() -> None:
     with pytest.raises(InputError, match=r"absent\.csv: cannot be read \(No such file"):
         load_trace("absent.csv")
     with pytest.raises(InputError, match="base takes no argument, got"):

@@ -82,7 +82,7 @@ def test_blocks_stay_whole(seed: int) -> None:
         assert taken == drawn(history(days), blocks, seed)
 
 
-def test_specs_and_what_is_refused() -> None:
+def test_resampling_specs_are_read_or_refused() -> None:
     assert resampled_spec("base") == "base"
     spec = resampled_spec("base", load=1.2)
     assert split_resampled(spec) == (1.2, "as-is", "base")

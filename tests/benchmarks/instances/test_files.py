@@ -157,7 +157,7 @@ def test_a_damaged_solution_is_named(tmp_path: Path, text: str, line: int, reaso
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_solution(tmp_path / "none.sol", MODEL)
     path = tmp_path / "bytes.sol"

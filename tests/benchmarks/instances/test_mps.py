@@ -166,7 +166,7 @@ ENDATA
     assert model.column_upper.tolist() == [10, 1]
 
 
-def test_a_maximisation_and_a_constant_as_others_write_it() -> None:
+def test_foreign_forms_of_maximisation_and_constants_are_read() -> None:
     text = "NAME m\nOBJSENSE\n    MAX\nROWS\n N c\nCOLUMNS\n x c 2\nRHS\n RHS c -3\nENDATA\n"
     model = from_mps(text)
     assert (model.cost.tolist(), model.offset) == ([2.0], 3.0)

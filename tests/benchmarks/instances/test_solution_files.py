@@ -246,7 +246,7 @@ def test_several_solutions_in_one_file_are_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_violation_is_said_in_numbers(text: str, said: str, tmp_path: Path) -> None:
+def test_violations_are_reported_with_numbers(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "found.sol"
     path.write_text(text)
     (found,) = read_solution(path, MODEL).broken(MODEL)

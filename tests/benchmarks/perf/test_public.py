@@ -199,7 +199,7 @@ def test_each_rule_finds_its_contradiction(shape: str, plan: str, factor: float,
     assert found[at].startswith(rule)
 
 
-def test_the_protocol_judges_only_what_was_not_sampled() -> None:
+def test_protocol_judges_rows_outside_the_sample() -> None:
     table = made_up(true_runs("bert", pairs()))
     found = sample(table, None, 6)
     one = judge("bert", table, found)

@@ -33,7 +33,7 @@ def test_a_multiple_is_a_whole_number_of_turns():
     assert ElasticModel(4, whole([0.1, 0.3])).step_s([1, 1]) == pytest.approx(0.3)
 
 
-def test_waste_by_hand():
+def test_easyscale_waste_matches_hand_computation():
     vectors = np.asarray([[1, 1]])
     # 4 workers in 0.3 s; the GPUs could do 10 + 3.33 a second.
     waste = MODEL.waste(vectors, MODEL.steps(vectors))[0]
@@ -41,7 +41,7 @@ def test_waste_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_vectors_are_those_that_nothing_dominates(seed):
+def test_vectors_are_the_undominated_ones(seed):
     draw = np.random.default_rng(seed)
     model = ElasticModel(int(draw.integers(1, 7)), draw.integers(1, 9, 3))
     pools = draw.integers(0, 4, 3).tolist()

@@ -31,7 +31,7 @@ def test_published_ends_are_ticks_and_starts_are_joins():
     assert ends([RigidJob("a", 1, 0, 45), RigidJob("b", 1, 0, 5)], 1, 1) == [(0, 50), (0, 60)]
 
 
-def test_after_an_odd_arrival_nobody_is_switched():
+def test_switch_at_whole_minutes_is_missed_after_an_odd_arrival():
     # Ticks are at 9, 19, ...: never a multiple of 60, so b waits for a's end at 199.
     jobs = [RigidJob("a", 1, 0, 190), RigidJob("b", 1, 9, 30)]
     assert ends(jobs, 1, 1) == [(0, 199), (9, 229)]
@@ -48,7 +48,7 @@ def run(jobs, **rules):
     return Slices(jobs, SliceRules(**rules)).run()
 
 
-def test_two_take_turns_and_pay_for_it():
+def test_two_jobs_take_turns_and_pay_for_each_switch():
     # One GPU, resume 2 s: a has 120 s left after 60-120, b is complete after 120-180, a runs on.
     a, b = run([SliceJob(0, 1, 0, 180), SliceJob(1, 1, 0, 60)], servers=1, per_server=1, resume_s=2)
     assert (a.first_s, b.first_s) == (60, 120)
@@ -71,7 +71,7 @@ def test_growth_and_its_end():
     assert alone[0].end_s == 90
 
 
-def test_a_gang_that_nothing_holds_is_refused():
+def test_gang_that_fits_no_node_is_refused():
     with pytest.raises(InputError, match="job 7"):
         run([SliceJob(7, 9, 0, 1)], servers=2, per_server=4)
 

@@ -78,7 +78,7 @@ def test_types_are_served_in_the_order_of_the_seed(seed):
     assert found == ([now], [False])
 
 
-def test_nobody_passes_the_first_gang_without_room_where_strict():
+def test_strict_order_stops_at_the_first_gang_without_room():
     problem = ShareProblem(np.ones((3, 1)), np.array([2, 2, 1]), np.array([3.0]))
     order = np.arange(3)
     assert in_order(problem, order).x.ravel().tolist() == [1, 0, 1]

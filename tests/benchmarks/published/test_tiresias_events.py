@@ -23,7 +23,7 @@ def ends(jobs, gpus, discipline, **options):
 HEAD = [RigidJob("a", 1, 0, 100), RigidJob("b", 2, 10, 50), RigidJob("c", 1, 20, 30)]
 
 
-def test_fifo_lets_nobody_pass_and_fit_does():
+def test_fifo_is_strict_and_fit_backfills():
     assert ends(HEAD, 2, "fifo") == [(0, 100, 0), (100, 150, 0), (150, 180, 0)]
     assert ends(HEAD, 2, "fjf") == [(0, 100, 0), (100, 150, 0), (20, 50, 0)]
 
@@ -94,7 +94,7 @@ def test_bad_input_is_refused(make, rule):
         make()
 
 
-def test_the_schedule_that_sorts_the_wrong_way():
+def test_published_schedule_that_sorts_in_reverse():
     # Samples 10 and 100: the index falls with the service attained, so who has more goes first and
     # nobody is preempted by a newcomer; on one GPU a runs to its end before b.
     index = GittinsIndex.of([10.0, 100.0], 20.0)

@@ -158,7 +158,7 @@ def test_quantiles_of_completion_times() -> None:
     assert (found[0], found[50], found[100]) == (10.0, 20.0, 30.0)
 
 
-def test_a_row_needs_its_figures() -> None:
+def test_row_with_missing_figures_is_refused() -> None:
     assert row_of(run_of(gap_max=None), "", None).gap_max is None
     with pytest.raises(InputError, match="makespan_s: has no value"):
         row_of(run_of(makespan_s=None), "", None)

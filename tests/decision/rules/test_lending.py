@@ -21,7 +21,7 @@ def most(before: RoundState, rows: dict[str, float], *, prune: bool, rdma: float
 
 
 @pytest.mark.parametrize("prune", [True, False])
-def test_gpus_that_nobody_gains_from_are_no_use(prune: bool) -> None:
+def test_gpus_without_gain_for_any_job_have_no_use(prune: bool) -> None:
     before = state(cluster(4, 4), queued("a", cpus_per_gpu=2))
     assert most(before, {"2": 0.7, "2+2": 1.3}, prune=prune) == 2
     assert most(before, {"2": 0.7, "2+2": 0.6}, prune=prune) == 4

@@ -218,12 +218,12 @@ def test_bad_rules_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
     assert "\n" not in said
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml: cannot be read \(No such file"):
         read_rules(tmp_path / "none.toml")
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="must be UTF-8 text, byte 0"):

@@ -235,7 +235,7 @@ def test_malformed_sources_are_refused(spec: str, rule: str) -> None:
         read_live(spec)
 
 
-def test_documents_that_are_missing_or_there_twice(tmp_path: Path) -> None:
+def test_missing_and_repeated_documents_are_refused(tmp_path: Path) -> None:
     write(tmp_path)
     jobs, nodes = f"{tmp_path}/jobs.json", f"{tmp_path}/nodes.json"
     with pytest.raises(InputError, match="lacks the document of scontrol show nodes"):

@@ -149,7 +149,7 @@ def test_the_bytes_around_rows_do_not_matter(
 
 
 @EACH
-def test_the_command_writes_what_it_says(
+def test_files_named_in_the_output_are_written(
     name: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = put(tmp_path, name, sample.text(), sample.name)

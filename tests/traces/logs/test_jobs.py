@@ -176,7 +176,7 @@ def test_a_gang_goes_from_a_fourth_to_four_times_its_gpus() -> None:
 
 
 @pytest.mark.parametrize("text", ["cubic", "amdahl", "amdahl:2", "amdahl:-1", "amdahl:0.5x", ""])
-def test_a_curve_that_is_none_is_refused(text: str) -> None:
+def test_malformed_scaling_curve_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="must be linear, amdahl:P"):
         curve_of(text)
 
@@ -233,7 +233,7 @@ def test_an_option_without_effect_is_refused(
         ("1990-01-01..1990-01-02", "has no job: dropped are outside-window 2"),
     ],
 )
-def test_a_window_that_is_none_is_refused(tmp_path: Path, window: str, rule: str) -> None:
+def test_malformed_window_is_refused(tmp_path: Path, window: str, rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         load_trace(f"{spec_of('acme', tmp_path)}@{window}")
 

@@ -243,7 +243,7 @@ def test_hostile_content_is_refused_in_one_line(
     assert len(said) < 1000
 
 
-def test_a_terminal_is_told_nothing_by_a_log(tmp_path: Path) -> None:
+def test_control_characters_of_a_log_are_escaped(tmp_path: Path) -> None:
     lines = (
         sacct("7\x1b[31m", state="\x1b]0;owned\x07"),
         sacct("8", held="gres/gpu=\x1b[2J"),
@@ -273,7 +273,7 @@ def test_another_format_further_down_is_malformed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["Mars", "../../etc/passwd", "UTC+25:00", "+24:00", "a/b/c/d", "\n"]
 )
-def test_a_zone_that_is_none_is_refused(name: str) -> None:
+def test_unknown_time_zone_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="timezone: unknown time zone"):
         zone_of(name)
 

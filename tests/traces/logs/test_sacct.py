@@ -363,6 +363,6 @@ def test_a_job_without_generic_resources_holds_no_gpu(tmp_path: Path) -> None:
     assert dict(report.dropped) == {"no-gpu": 1, "not-started": 1}
 
 
-def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_unknown_column_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="columns: must be xdmod for format sacct"):
         read_sacct(tmp_path, sacct(), how=Reading(columns="submit=Submit"))

@@ -145,7 +145,7 @@ def test_ambiguous_columns_are_asked_for(
         ("5,1,soon", "duration: must be a duration like 1-02:03:04, got 'soon', or a number"),
     ],
 )
-def test_cells_that_are_none_are_named(tmp_path: Path, line: str, said: str) -> None:
+def test_malformed_cells_are_named(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(InputError, match=f"line 2, {said}"):
         table(tmp_path, f"submit,gpus,duration\n{line}\n")
 
@@ -281,7 +281,7 @@ def test_unknown_formats_are_refused(own: Path, name: str, said: str) -> None:
             read_it(f"{own}:{name}:x.csv")
 
 
-def test_an_error_in_a_format_of_ones_own_is_its_own(own: Path) -> None:
+def test_error_inside_a_custom_format_is_passed_through(own: Path) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         lint(f"{own}:Broken:x.csv")
     assert str(blamed_on(caught.value)).startswith(f"{own}:Broken failed in Broken.row")
