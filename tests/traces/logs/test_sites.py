@@ -160,13 +160,19 @@ def test_an_old_job_ends_though_its_id_runs_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tasks"),
-    [("3-8", (6, None)), ("3-8%2", (6, 2)), ("1,3,5-7", (5, None)), ("0-10:5%1", (3, 1))],
+    [
+        ("3-8", (6, None)),
+        ("3-8%2", (6, 2)),
+        ("1,3,5-7", (5, None)),
+        ("0-10:5%1", (3, 1)),
+        ("1,2,...", (2, None)),
+    ],
 )
 def test_tasks_of_an_array(text: str, tasks: tuple[int, int | None]) -> None:
     assert tasks_of(text) == tasks
 
 
-@pytest.mark.parametrize("text", ["", "1,2,...", "a-b", "8-3", "0-99999999"])
+@pytest.mark.parametrize("text", ["", "...", "a-b", "8-3", "0-99999999"])
 def test_malformed_array_tasks_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="tasks"):
         tasks_of(text)
@@ -234,7 +240,7 @@ def test_the_job_table_of_slurmdbd(tmp_path: Path) -> None:
         tmp_path,
         "id_job,account,state,time_submit,time_start,time_end,gres_used,tres_alloc",
         "1,ml,3,1714550400,1714550410,1714554010,gpu:2,1=16",
-        "2,ml,0,1714550400,0,0,gpu:1,",
+        "2,ml,0,1714550400,0,0,,",
         "3,ml,1,1714550400,1714550410,0,gpu:1,1=16",
         "4,ml,5,1714550400,1714550410,1714551010,gpu:1,1=16",
     )

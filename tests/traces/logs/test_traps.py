@@ -404,6 +404,11 @@ TRAPS: dict[str, Trap] = {
          sacct("9_1")),
         8 * 3600, {"not-started": 1}, {"pending-array": 1},
     ),
+    "an array whose tasks were cut": Trap(
+        "sacct",
+        (sacct("9_[3,5,...]", start="Unknown", end="Unknown", state="PENDING", held=""), sacct()),
+        8 * 3600, {"not-started": 1}, {"array-cut": 1, "pending-array": 1},
+    ),
     "an id that comes again": Trap(
         "sacct",
         (sacct(), sacct(submit="2026-05-01T08:00:00", start="2026-05-01T08:00:10",

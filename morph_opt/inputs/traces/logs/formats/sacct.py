@@ -88,6 +88,8 @@ _REQUEUED_S = 86_400.0
 """Longest time from the end of an attempt to the submission of the next one."""
 _ARRAY = re.compile(r"([0-9]+)_(?:[0-9]+|\[([^\]]*)\]?)", re.ASCII)
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
+_CUT = ",..."
+"""End of a list of tasks that Slurm cut (``SLURM_BITSTR_LEN``)."""
 MOST_TASKS = 4_000_001
 """Tasks of an array: the largest ``MaxArraySize`` of Slurm."""
 _NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET", "None")
@@ -102,11 +104,11 @@ def tasks_of(text: str) -> tuple[int, int | None]:
     Raises
     ------
     InputError
-        If it is no list of tasks, or was cut (``1,2,...``).
+        If it is no list of tasks. Tasks after ``...``, where Slurm cuts a long list, do not count.
     """
     listed, percent, most = text.partition("%")
     count = 0
-    for part in listed.split(","):
+    for part in listed.removesuffix(_CUT).split(","):
         found = _TASKS.fullmatch(part)
         if found is None:
             raise InputError(f"must be tasks of an array like 1,3-8%2, got {text!r}")
@@ -310,7 +312,7 @@ class SacctReader(TableReader):
         row = cells_row(record)
         cells = row.cells
         name = self.name_of(record) or row.text("JobID" if "JobID" in cells else "JobIDRaw")
-        if "." in name:
+        if "." in name.partition("[")[0]:  # a cut list of tasks has dots, too
             self.reasons.append("step")
         status = self._status(cells["State"])
         outcome = self.outcome(status)
@@ -426,6 +428,8 @@ class SacctReader(TableReader):
         except InputError as error:
             raise row.error("JobID", error.rule) from None
         self._arrays[row.line] = tasks
+        if _CUT in found[2]:
+            self.report.found("array-cut", row.line)
         return array, tasks, at_once
 
     def _eligible_s(self, row: Row, submit_s: float, *, started: bool) -> float | None:

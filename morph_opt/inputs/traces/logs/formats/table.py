@@ -33,6 +33,7 @@ from morph_opt.inputs.traces.logs.reading.quantities import (
     number_of,
 )
 from morph_opt.inputs.traces.logs.reading.reader import (
+    NOTHING,
     Head,
     TableReader,
     cells_row,
@@ -44,7 +45,7 @@ from morph_opt.inputs.traces.logs.reading.report import Report
 from morph_opt.inputs.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading, span_s
 
 USUAL: dict[str, tuple[str, ...]] = {
-    "job": ("jobid job id jobname name", "idjob jobnumber jobidraw"),
+    "job": ("jobid idjob job id jobnumber jobidraw jobname name", ""),
     "submit": (
         "submit submittime submission submissiontime submitted submittedat submittimestamp "
         "arrival arrivaltime arrived arrivedat queuedat timesubmit qsubtime qtime submitdate",
@@ -354,6 +355,7 @@ class OwnTableReader(TableReader):
         outcome = self._outcome(row, status)
         nodes = self._nodes(row)
         gpus = self._gpus(row, nodes)
+        self.unsized = "not-started" in self.reasons and self._text(row, "gpus") in NOTHING
         self._seen.add(gpus, nodes, submit_s, end_s, recorded_s)
         found = LogRow(
             self._text(row, "job") or f"line-{row.line}",
