@@ -15,7 +15,7 @@ Look at what happened
     read_run        Read the run that a folder holds
     report          Write a report on finished runs: one HTML file that opens anywhere
     Summary         The figures of a run; a float is NaN where nothing can be said
-    Table           Rows under a header
+    Table           Header and rows
 
 Ask what takes many runs
 
@@ -34,7 +34,7 @@ Build inputs
 
     Cluster         An ordered set of nodes; a node's index is its position
     load_cluster    Load a cluster from its short form or the path of a spec
-    Job             A training job: its model, its work, and its request
+    Job             Training job: its model, its work, and its request
     Trace           Named, ordered jobs
     load_trace      Load a trace by name, import path or file
 
@@ -43,7 +43,7 @@ Write your own
     FillingPolicy   Policy that places jobs one by one in the order of its method `fill`
     Policy          Scheduling policy: decides one round after the other
     Decision        Allocation with the report of how it was found
-    Allocation      The assignments of one round; jobs that it does not name hold nothing
+    Allocation      Assignments of one round; jobs without one hold nothing
     Objective       Goals of rounds, most important first
     Stateless       Objective that needs only the round's tables
     Level           One goal of a ranked list: maximise ``sum value x`` over the options
@@ -52,7 +52,7 @@ Write your own
     TableReader     Reader of a table with one row per line
     LogRow          Job of a log, or one attempt before attempts are folded
 
-    InputError      Refused input, with the file, line, field and rule that are needed to mend it
+    InputError      Error of the input, with file, line, field and rule
 
 These names are the public ones; ``docs/api.md`` says what that means. The commands are listed by
 ``python -m morph_opt``.

@@ -31,7 +31,7 @@ from formulations.round.tables import RoundProblem
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.documents.model import write_model
 from morph_opt.core.domain import RoundState
-from morph_opt.core.domain.errors import BrokenWordError
+from morph_opt.core.domain.errors import ContractError
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.traces.twins.morphling import TWINS
 from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
@@ -209,7 +209,7 @@ def store(
     write_solution(folder / f"{instance.name}.sol", model, best, instance.best)
 
 
-class NoPointError(BrokenWordError):
+class NoPointError(ContractError):
     """No solver found a point of an instance in its time."""
 
 

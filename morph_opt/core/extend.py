@@ -1,4 +1,4 @@
-"""A user's own objective, solver, policy or trace reader: by import path or entry point."""
+"""User code by import path or entry point: objectives, solvers, policies, trace readers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _OPTIONS = {
     "morph_opt.solvers": "--solver",
     "morph_opt.executors": "--on",
 }
-"""Options that take names of these groups."""
+"""Options by group of extensions whose names they take."""
 
 _loaded: dict[str, str] = {}
-"""Name of the extension that was found last, by the foreign package's name."""
+"""Name of the latest extension of each user package."""
 
 _file: ContextVar[tuple[str, bool] | None] = ContextVar("file", default=None)
-"""File that names come from, and whether that file may name code."""
+"""File that gives the names, and whether it may name code."""
 
 
 @contextmanager
 def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
-    """Take names of extensions as those of a file, which may name no code unless allowed.
+    """Mark names within this context as given by a file, which may name code only if allowed.
 
     Import paths are then refused unless the user allows them, and nothing is looked for in the
     current folder: neither modules nor packages that announce entry points.
@@ -63,7 +63,7 @@ def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
 
 @contextmanager
 def _trusted_path() -> Iterator[None]:
-    """Take the current folder off the module search path while a file's names are looked up."""
+    """Remove the current folder from the module search path while a file's names are looked up."""
     kept = list(sys.path)
     if _file.get() is not None:
         # Python puts it first for `python -m`; where PYTHONPATH names it too, the user meant it.
@@ -99,7 +99,7 @@ def extension(group: str, name: str) -> Any | None:
 
 
 def remember(found: object, name: str) -> None:
-    """Note the package of a caller's own code, so that `blamed_on` can name it."""
+    """Record the package of user code, so that `blamed_on` can name it."""
     # A `functools.partial` says of itself that it is of functools: its function knows better.
     written = inspect.unwrap(found.func) if isinstance(found, partial) else found
     package = str(getattr(written, "__module__", None) or name).partition(":")[0].split(".")[0]
@@ -111,7 +111,7 @@ _NOT_A_USERS = {"morph_opt", "formulations", *sys.stdlib_module_names}
 
 
 def blamed_on(error: BaseException) -> str | None:
-    """Return one line for an error that passed through a user's own code, else None.
+    """Return a message for an error that passed through user code, else None.
 
     It names the import path or entry point, and file, line and text of the place in the user's
     package that the error passed last: an error of ours that a wrong argument caused is found at
@@ -170,7 +170,7 @@ def _found(group: str, name: str) -> Any | None:
 
 
 def _of_file(name: str) -> str:
-    """Return advice for a name that begins with a file instead of a module, else nothing."""
+    """Return advice for a name that begins with a file instead of a module, else ""."""
     file, ending, attribute = f"{name}:".partition(".py:")
     if not ending:
         return ""
@@ -201,7 +201,7 @@ def require_allowed(name: str, field: str | None = None) -> None:
 
 
 def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a user's own callable with these arguments and return its result.
+    """Call user code with these arguments and return its result.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def _named(own: Any) -> str:
 
 
 def _is_pythons(module: Mapping[str, Any]) -> bool:
-    """Return whether code is of the standard library, whose errors help no user."""
+    """Return whether code belongs to the standard library."""
     return str(module.get("__name__")).split(".")[0] in sys.stdlib_module_names
 
 
@@ -274,7 +274,7 @@ def import_path(made: Any) -> str:
 
 
 def require_kind(made: Any, kind: type, source: str, field: str) -> None:
-    """Refuse a result of a user's own code that is not a ``kind``.
+    """Refuse a result of user code that is not a ``kind``.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def _public_name(kind: type) -> str:
 
 
 def require_parts(made: Any, name: str, field: str, what: str, parts: tuple[str, ...]) -> Any:
-    """Return the object if it has every attribute of its protocol.
+    """Return the object; refuse it if it lacks an attribute of its protocol.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Public names of a package, imported at their first use: a command loads what it needs."""
+"""Import of a package's public names at their first use, so that a command loads less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table as a value, and its four forms: Markdown, HTML, CSV and plain text."""
+"""Table that is written as Markdown, HTML, CSV or plain text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.domain.arguments import kind_of, own_value, require_each, require_type, take_own
 
 Cell = str | int | float | None
-"""Value of a cell; None and NaN are shown as nothing."""
+"""Value of a cell; None and NaN are shown as an empty cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a header.
+    """Header and rows.
 
     Parameters
     ----------
@@ -28,8 +28,7 @@ class Table:
     rows
         Cells by row, as many as there are columns.
     align
-        ``l`` or ``r`` per column; the last letter holds for all columns behind it. The default is
-        what most tables are: names to the left, figures to the right.
+        ``l`` or ``r`` per column; the last letter holds for all further columns.
     formats
         Format specifications by column name, such as ``",.1f"``, for cells that are numbers.
         CSV has the numbers themselves.
@@ -37,8 +36,8 @@ class Table:
     Raises
     ------
     InputError
-        If a row has another number of cells, a cell is neither text nor a number, or a format is of
-        no column.
+        If a row has another number of cells, a cell is neither text nor a number, or a format
+        names no column.
     """
 
     header: Sequence[str]
@@ -71,7 +70,7 @@ class Table:
         return list(self.align.ljust(len(self.header), self.align[-1])[: len(self.header)])
 
     def texts(self) -> Iterator[list[str]]:
-        """Yield the rows as they are shown."""
+        """Yield the rows as formatted text."""
         specs = [self.formats.get(name, "") for name in self.header]
         for row in self.rows:
             yield [_text(cell, spec) for cell, spec in zip(row, specs, strict=True)]
@@ -82,7 +81,7 @@ class Table:
         Parameters
         ----------
         spaced
-            With blanks in the line under the header, as in the rows.
+            Whether the line under the header has blanks, as the rows have.
         """
         marks = ["---:" if side == "r" else "---" for side in self._sides()]
         rule = _line(marks) if spaced else "|" + "|".join(marks) + "|"
@@ -141,7 +140,7 @@ def _text(cell: Cell, spec: str) -> str:
 
 
 def _bars(cells: Iterable[str]) -> Iterable[str]:
-    """Escape bars and line breaks, which would end a cell."""
+    """Return cells with escaped bars and line breaks, which would end a cell."""
     return (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
 
 

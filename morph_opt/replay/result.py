@@ -17,8 +17,7 @@ from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import (
     Event,
 )
-from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands
-from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.demands import initial_demands, job_demands, packed_demands
 from morph_opt.simulation.metrics.bounds.lower import Demands
 from morph_opt.simulation.metrics.cost import cost_metrics
 from morph_opt.simulation.metrics.fairness import fairness_metrics, finish_time_ratios

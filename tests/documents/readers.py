@@ -20,7 +20,7 @@ from morph_opt.core.domain import default_cluster
 from morph_opt.inputs.clusters import read_cluster
 from morph_opt.inputs.perf.analytic.modelfile import outlines_of, population_of
 from morph_opt.inputs.perf.analytic.zoo import builtin_population
-from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.fitting.runs import read_runs
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
 from morph_opt.inputs.traces import gavel, tiresias
 from morph_opt.inputs.traces.morphling import read_table as read_placements

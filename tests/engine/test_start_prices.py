@@ -21,8 +21,7 @@ from morph_opt.simulation.events.log import (
     event_from_line,
     event_to_line,
 )
-from morph_opt.simulation.metrics.bounds.demands import job_demands
-from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.demands import initial_demands, job_demands
 from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from tests.engine.toys import GC, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 

@@ -13,8 +13,7 @@ from morph_opt.core.domain import ExecutionPlan, InputError, Shape
 from morph_opt.inputs.perf import cli
 from morph_opt.inputs.perf.analytic.modelfile import dump, entries_of, outlines_of, population_of
 from morph_opt.inputs.perf.analytic.zoo import builtin_model, builtin_population, zoo_text
-from morph_opt.inputs.perf.fitting.runs import Run
-from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.fitting.runs import Run, read_runs
 from tests.perf.worlds import entry, pairs, runs_to_csv, true_runs
 
 ZOO = [builtin_model().entry(name) for name in builtin_model().models()]

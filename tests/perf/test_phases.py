@@ -18,8 +18,7 @@ from morph_opt.inputs.perf.fitting.design import choose_runs
 from morph_opt.inputs.perf.fitting.discrepancy import Pair
 from morph_opt.inputs.perf.fitting.errors import observed
 from morph_opt.inputs.perf.fitting.fit import fit, of_constants
-from morph_opt.inputs.perf.fitting.runs import Run
-from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.fitting.runs import Run, read_runs
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

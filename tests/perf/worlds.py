@@ -10,8 +10,7 @@ from morph_opt.inputs.perf.analytic.model import ModelEntry
 from morph_opt.inputs.perf.analytic.terms import predict_s
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.fitting.discrepancy import Pair
-from morph_opt.inputs.perf.fitting.runs import Run
-from morph_opt.inputs.perf.fitting.runs_csv import COLUMNS
+from morph_opt.inputs.perf.fitting.runs import COLUMNS, Run
 
 
 def entry(model: str = "bert") -> ModelEntry:

@@ -11,8 +11,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import run_prepared
 from morph_opt.simulation.events.log import RoundDecided
-from morph_opt.simulation.metrics.bounds.demands import job_demands
-from morph_opt.simulation.metrics.bounds.initial import initial_demands
+from morph_opt.simulation.metrics.bounds.demands import initial_demands, job_demands
 from morph_opt.simulation.metrics.parameters import FIGURES
 from morph_opt.simulation.runs.early import EarlyEnd, MissedError
 from morph_opt.simulation.runs.slo import PER_JOB, PER_RUN, Slo

@@ -23,7 +23,7 @@ from morph_opt.core.domain import Cluster, default_cluster
 from morph_opt.inputs.clusters.spec import read_cluster
 from morph_opt.inputs.perf.analytic.modelfile import entries_of, outlines_of, population_of
 from morph_opt.inputs.perf.analytic.zoo import builtin_population
-from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+from morph_opt.inputs.perf.fitting.runs import read_runs
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
 from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.inputs.traces.logs.capacity import read_capacity

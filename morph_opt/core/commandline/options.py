@@ -14,7 +14,7 @@ from morph_opt.core.domain.options import Setting, asked
 def add_options(
     group: argparse._ActionsContainer, subject: type[Any], names: Iterable[str] | None = None
 ) -> None:
-    """Add the options of a subject; one that is not given is absent from the namespace.
+    """Add the options of a subject; options that are not given are absent from the namespace.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def _range(one: Setting) -> Any:
 
 
 def dest_of(one: Setting) -> str:
-    """Return the name under which a parser keeps an option."""
+    """Return the attribute of the namespace that holds an option."""
     return one.flag.removeprefix("--").replace("-", "_")
 
 
@@ -79,7 +79,7 @@ def given_options(given: argparse.Namespace, subject: type[Any]) -> dict[str, An
 
 
 def _split(values: list[tuple[str | None, float]], name: str, one: Setting) -> dict[str, Any]:
-    """Split numbers into one for all and those by name; see `Option.by_name`."""
+    """Split repeated values into a number for all and numbers by name; see `Option.by_name`."""
     for_all: dict[str, Any] = {}
     single: dict[str, float] = {}
     for of, number in values:
@@ -95,7 +95,7 @@ def _split(values: list[tuple[str | None, float]], name: str, one: Setting) -> d
 def words_of(
     given: argparse.Namespace, subject: type[Any], names: Iterable[str] | None = None
 ) -> list[str]:
-    """Return the given options of a subject as words to type again; see `add_options`."""
+    """Return the given options of a subject as words of a command line; see `add_options`."""
     found = []
     known = asked(subject)
     for name in known if names is None else names:
@@ -113,7 +113,7 @@ def words_of(
 
 
 def flagged(error: InputError, *subjects: type[Any]) -> InputError:
-    """Return a complaint about a field as one about its option."""
+    """Return an error about a field as one about its option."""
     for subject in subjects:
         one = asked(subject).get(error.field or "")
         if one is not None and not one.about.hidden:

@@ -1,7 +1,7 @@
-"""Parser of every command line; wrong usage is answered in one line, with exit status 2.
+"""Parser of every command line: it refuses wrong usage in one line, with exit status 2.
 
-Beyond argparse, an option that is given twice is refused, so is a text that is empty, and so is an
-option that would have no effect next to the others (`LineParser.only`).
+Beyond argparse, it refuses an option that is given twice, an empty text, and an option that has no
+effect next to the others (`LineParser.only`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Condition:
     Parameters
     ----------
     rule
-        Said when it has none: ``"is given together with --dump-rounds"``.
+        Message if it has none: ``"is given together with --dump-rounds"``.
     holds
-        Whether it has, by the arguments as parsed.
+        Function that returns whether it has one, from the parsed arguments.
     """
 
     rule: str
@@ -44,22 +44,22 @@ class _HelpAll(argparse._HelpAction):
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Sub-commands, each with its line of the list as the description in its own help.
+    """Sub-commands, whose help text is also the description in their own help.
 
-    What a sub-command does not know is refused by its own parser, beside its own options.
+    The parser of a sub-command refuses words that it does not know, with its own options as hints.
     """
 
     renamed: Mapping[str, str] = {}
     """Replacements of former commands, by their names."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
-        """As of argparse."""
+        """Add a sub-command as argparse does, with its help text as description."""
         text = str(settings.get("help") or "")
         sentence = text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
         return super().add_parser(name, **{"description": sentence, **settings})
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        """As of argparse."""
+        """Run the sub-command's parser as argparse does; refuse words that it does not know."""
         parser.chosen = self._name_parser_map.get(values[0])
         super().__call__(parser, namespace, values, option)
         rest = getattr(namespace, argparse._UNRECOGNIZED_ARGS_ATTR, [])
@@ -68,7 +68,7 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 SUBJECTS = ("--state", "--trace")
-"""Options that a word without an option was probably meant for, in order of preference."""
+"""Options to suggest for a word without an option, in order of preference."""
 
 
 class LineParser(argparse.ArgumentParser):
@@ -88,7 +88,7 @@ class LineParser(argparse.ArgumentParser):
         self.rare: set[argparse.Action] = set()
         self.chosen: LineParser | None = None
         self.hints: dict[str, str] = {}
-        """Advice by option that is unknown here and known elsewhere."""
+        """Advice for options that only other commands have, by option."""
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
         """Add sub-commands as argparse does; words after a command are for its own parser."""
@@ -97,7 +97,7 @@ class LineParser(argparse.ArgumentParser):
         return action
 
     def only(self, option: str, rule: str, holds: Callable[[argparse.Namespace], bool]) -> None:
-        """Declare when an option has an effect; elsewhere it is refused by name.
+        """Declare when an option has an effect; otherwise it is refused.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class LineParser(argparse.ArgumentParser):
         self.conditions[option] = (*self.conditions.get(option, ()), Condition(rule, holds))
 
     def only_with(self, option: str, other: str) -> None:
-        """Declare that an option has an effect together with another one only."""
+        """Declare that an option needs another one to have an effect."""
         dest = self._option_string_actions[other].dest
         default = self.get_default(dest)
         self.only(
@@ -132,19 +132,19 @@ class LineParser(argparse.ArgumentParser):
         return parsed, rest
 
     def abridge(self, *common: str) -> None:
-        """Let ``--help`` show the options that most use, and ``--help-all`` every one.
+        """Let ``--help`` show the common options only, and ``--help-all`` every option.
 
         Parameters
         ----------
         common
-            Their names.
+            Names of the common options.
         """
         self.add_argument("--help-all", action=_HelpAll, help="show every option, and exit")
         kept = {"--help", "--help-all", *common}
         self.rare = {one for one in self._actions if not kept & {*one.option_strings}}
 
     def format_help(self) -> str:
-        """Return the help, abridged to the common options if there are others."""
+        """Return the help, with common options only if `abridge` was called."""
         if not self.rare:
             return super().format_help()
         texts = {action: action.help for action in self.rare}
@@ -167,7 +167,7 @@ class LineParser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
-        """Parse as argparse does; refuse unknown words with what was probably meant."""
+        """Parse as argparse does; refuse unknown words with a suggestion."""
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
             self.refuse(rest)
@@ -175,7 +175,7 @@ class LineParser(argparse.ArgumentParser):
         return found
 
     def refuse(self, rest: Sequence[str]) -> NoReturn:
-        """Refuse unknown words, with what was probably meant by options."""
+        """Refuse unknown words with a suggestion."""
         known = [word for action in self._actions for word in action.option_strings]
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
@@ -189,7 +189,7 @@ class LineParser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
 
     def as_typed(self, error: InputError) -> InputError:
-        """Return a refusal of an option's value, with the option as it was typed."""
+        """Return an error about a parameter as one about its option, if the parser has one."""
         option = "--" + str(error.field).replace("_", "-")
         if error.file or all(option not in one._option_string_actions for one in self._all()):
             return error
@@ -197,13 +197,13 @@ class LineParser(argparse.ArgumentParser):
             return InputError(error.rule, field=option)
 
     def _all(self) -> Iterator[LineParser]:
-        """Return the parser and that of the typed sub-command."""
+        """Yield this parser and the parsers of the given sub-commands."""
         yield self
         if self.chosen is not None:
             yield from self.chosen._all()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Check a choice as argparse does; refuse others with what was probably meant."""
+        """Check a choice as argparse does; refuse others with a suggestion."""
         if action.choices is not None and value not in action.choices:
             names = [str(name) for name in action.choices]
             near = did_you_mean(str(value), names)
@@ -215,7 +215,7 @@ class LineParser(argparse.ArgumentParser):
     def _given(self, words: Sequence[str]) -> list[str]:
         """Return the options among the words, in order; refuse unknown and duplicate ones.
 
-        An unknown one comes before what is missing: it may be what was meant to be given.
+        Unknown options are reported before missing ones, which they may have been meant for.
         """
         found: list[str] = []
         for at, word in enumerate(words):
@@ -234,7 +234,7 @@ class LineParser(argparse.ArgumentParser):
         return list(dict.fromkeys(found))
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; unlike argparse's own it reports a full disk."""
+        """Print the help; unlike argparse, report a full disk."""
         print(self.format_help(), end="", file=sys.stdout if file is None else file)
 
     def error(self, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a line now and then elsewhere, or a few live lines."""
+"""Progress on stderr: a bar on a terminal, a line every half minute elsewhere, or live lines."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 SECONDS_BETWEEN_LINES = 30.0
-"""Between two lines of progress where no terminal shows a bar."""
+"""Seconds between two lines of progress if stderr is no terminal."""
 SECONDS_BETWEEN_VIEWS = 0.25
-"""Between two drawings of live lines."""
+"""Seconds between two drawings of live lines."""
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Frame of every command: its answers to bad input, full disks, closed pipes and signals."""
+"""Entry point of every command: how it ends on bad input, full disks, closed pipes and signals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from types import FrameType
 
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.domain import InputError
-from morph_opt.core.domain.errors import BrokenWordError, on_command_line
+from morph_opt.core.domain.errors import ContractError, on_command_line
 
 BAD_INPUT, FAILED, BUG = 2, 1, 70
-"""Exit statuses for errors of the user, of the machine, and of ours (EX_SOFTWARE of sysexits.h)."""
+"""Exit statuses: error of the user, of the machine, of morph-opt (EX_SOFTWARE of sysexits.h)."""
 
 WRONG_PATH = frozenset(
     (
@@ -27,10 +27,10 @@ WRONG_PATH = frozenset(
         errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.EPERM, errno.EROFS,
     )
 )  # fmt: skip
-"""Errors of a path that the user gave; those of a full or broken disk are none."""
+"""Operating system errors that a wrong path causes."""
 
 FULL_DISK = frozenset((errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
-"""Errors of a disk that is full or broken, which no other option would mend."""
+"""Operating system errors of a full or broken disk, which no option mends."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -43,7 +43,7 @@ TRACEBACK_VARIABLE = "MORPH_OPT_TRACEBACK"
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised at SIGTERM, which ends a command as Ctrl-C does."""
+    """Interrupt that SIGTERM raises, so that it ends a command as Ctrl-C does."""
 
 
 def run_command(
@@ -51,7 +51,7 @@ def run_command(
     run: Callable[[argparse.Namespace], int],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Parse and run a command; answer every error that is no defect of ours in one line.
+    """Parse and run a command; report every expected error in one line.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def run_command(
         text = "is a file, not a folder" if error.errno == errno.EEXIST else error.strerror
         _say(f"error: {what}{text or error}", error)
         return BAD_INPUT if error.filename and error.errno in WRONG_PATH else FAILED
-    except BrokenWordError as error:
+    except ContractError as error:
         _say(f"error: {error}", error)
         return FAILED
     except MemoryError as error:
@@ -100,7 +100,7 @@ def run_command(
 
 
 def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
-    """Run a command as a process of its own, with streams, signals and a last resort.
+    """Run a command as the process: set up streams and signals, and report defects in one line.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ def _blamed_on(error: BaseException) -> str | None:
 
 
 def _say(line: str, error: BaseException, *more: str) -> None:
-    """Print lines on stderr, if it can be written to."""
+    """Print lines on stderr; do nothing if it cannot be written to."""
     notes = getattr(error, "__notes__", ())
     with suppress(OSError, ValueError):
         print("\n".join(("; ".join((line, *notes)), *more)), file=sys.stderr)
 
 
 def _flushed(status: int) -> int:
-    """Flush stdout and return the status, or that of a failure to flush."""
+    """Flush stdout; return the given status, or another one if flushing fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -169,10 +169,10 @@ def _flushed(status: int) -> int:
 
 
 class _Closed(io.TextIOBase):
-    """Replacement of a stdout that was closed before the start; writing to it fails."""
+    """Stand-in for a stdout that was closed before the start; writing to it fails."""
 
     def write(self, _text: str, /) -> int:
-        """Fail."""
+        """Raise `OSError`: there is no stdout."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
 
 
@@ -197,10 +197,9 @@ def _open_streams() -> None:
 def keep_memory() -> None:
     """Keep freed memory for the next round, if the C library is glibc.
 
-    Rounds of a million GPUs free gigabytes and ask for them again: a third of their time would go
-    into pages that the system takes back and clears. A process of ours may do so; a library that is
-    imported leaves it to its host. It is here, and not with the commands that solve rounds, because
-    here alone it is certain that the process is ours.
+    Rounds of a million GPUs free gigabytes and allocate them again: clearing fresh pages would take
+    a third of their time. Only a process of its own sets this, never an imported library, so it is
+    set here.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

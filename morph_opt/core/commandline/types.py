@@ -12,7 +12,7 @@ LONGEST_TEXT = 4096
 """Largest number of characters of a name or path; no file system takes more."""
 
 WEIGHTS = Range(1e-6, 1e6)
-"""Range of weights and prices: quotients stay far from the tolerances of solvers."""
+"""Range of weights and prices, whose quotients stay far from the tolerances of solvers."""
 
 
 def text(value: str) -> str:
@@ -33,12 +33,12 @@ def path(value: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a range.
+    """Type of an option that is a number of a range.
 
     Parameters
     ----------
     range
-        What is accepted.
+        Range of accepted numbers.
     """
 
     range: Range
@@ -58,7 +58,7 @@ def whole(low: int, high: int) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class NamedNumbers:
-    """Type of numbers by name, ``a=2,b=1``, which stay text once checked.
+    """Type of numbers by name, ``a=2,b=1``: checks the text and returns it unchanged.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class NamedNumbers:
     range: Range = WEIGHTS
 
     def __call__(self, value: str) -> str:
-        """Return the text itself."""
+        """Check the numbers and return the text itself."""
         try:
             named_numbers(text(value), None, self.range)
         except InputError as error:
@@ -79,7 +79,7 @@ class NamedNumbers:
 
 @dataclass(frozen=True, slots=True)
 class NamedNumber:
-    """Type of a number for all, ``2``, or for one name, ``a=2``.
+    """Type of a number for all names, ``2``, or for one name, ``a=2``.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class NamedNumber:
     range: Range
 
     def __call__(self, value: str) -> tuple[str | None, float]:
-        """Return the name, or None for all, and the number."""
+        """Return the name (None for all) and the number."""
         name, equals, number = text(value).rpartition("=")
         if equals and not name.strip():
             raise ArgumentTypeError(f"must be a number or NAME=NUMBER, got {value!r}")

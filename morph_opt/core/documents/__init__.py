@@ -1,8 +1,15 @@
-"""Files in and out: bounded, strict readers under every format, and one safe writer."""
+"""Reading and writing of files: strict readers with limits of size, and an atomic writer."""
 
 from morph_opt.core.documents.fields import Fields
 from morph_opt.core.documents.limits import JSON_BYTES, LIMIT_VARIABLE, LINES_BYTES, TOML_BYTES
-from morph_opt.core.documents.parse import parse_json, parse_toml, read_json, read_lines, read_toml
+from morph_opt.core.documents.parse import (
+    key_lines,
+    parse_json,
+    parse_toml,
+    read_json,
+    read_lines,
+    read_toml,
+)
 from morph_opt.core.documents.source import (
     exists,
     is_file,
@@ -15,7 +22,6 @@ from morph_opt.core.documents.source import (
 )
 from morph_opt.core.documents.structure import kind_of, names_of, plain, structure
 from morph_opt.core.documents.table import Row, read_rows, rows_of
-from morph_opt.core.documents.toml_lines import key_lines
 from morph_opt.core.documents.writing import (
     remove_unfinished,
     require_no_input,

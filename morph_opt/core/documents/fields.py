@@ -1,4 +1,4 @@
-"""Strict reading of tables and objects: known, typed fields, and complaints with their place."""
+"""Strict reading of tables and objects, whose errors name file, line and field."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fields:
     known
         Names of all fields that it may have; None for any (a table of named tables).
     lines
-        Lines of a TOML text by path (`morph_opt.core.documents.toml_lines.key_lines`); complaints
+        Lines of a TOML text by path (`morph_opt.core.documents.parse.key_lines`); complaints
         then name a line, and speak of tables and not of objects.
 
     Raises
@@ -78,7 +78,7 @@ class Fields:
         return f"{self._path}.{name}" if self._path else name
 
     def error(self, name: str | None, rule: str, below: str = "") -> InputError:
-        """Return a complaint about a field, or about a place below it such as ``[2].name``."""
+        """Return an error about a field, or about a part of it such as ``[2].name``."""
         place = (self.at(name) if name or self._path or not below else "") + below
         place = place.removeprefix(".")
         if self._lines is not None:
@@ -89,11 +89,11 @@ class Fields:
         return InputError(rule, file=self._file, line=line, field=place)
 
     def given(self, name: str) -> bool:
-        """Return whether the field is there, null or not."""
+        """Return whether the object has the field, null or not."""
         return name in self._value
 
     def has(self, name: str) -> bool:
-        """Return whether the field is given and not null."""
+        """Return whether the object has the field and it is not null."""
         return self._value.get(name) is not None
 
     def raw(self, name: str, default: Any = _MISSING) -> Any:
@@ -145,7 +145,7 @@ class Fields:
         return self._read(lambda value: structure(kind, value), name, default)
 
     def make(self, kind: type[_T], **given: Any) -> _T:
-        """Make a dataclass from the fields that it has and from those given."""
+        """Return a dataclass made from fields of the object and from given values."""
         names = [name for name in names_of(kind) if name in self._value]
         try:
             return structure(kind, {name: self._value[name] for name in names} | given)
@@ -185,13 +185,13 @@ class Fields:
         return Fields(self.raw(name, default), self.at(name), self._file, known, self._lines)
 
     def named(self, name: str, known: Iterable[str] | None) -> dict[str, Fields]:
-        """Return a field that is an object of objects by name; empty if it is not given."""
+        """Return a field that maps names to objects; empty if it is not given."""
         table = self.object(name, None, {})
         names = None if known is None else tuple(known)
         return {key: table.object(key, names) for key in table}
 
     def built(self, make: Callable[[], _T], name: str | None = None) -> _T:
-        """Call a constructor; its complaint gets file, line and path.
+        """Call a constructor and add file, line and path to its error.
 
         Where the constructor names one of this object's fields, the path ends in that field.
         """

@@ -1,4 +1,4 @@
-"""Frame of figures: one style, no screen, and the same bytes for the same figure."""
+"""Figures in one style, drawn without a screen and with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".svg", ".pdf", ".png")
-"""Suffixes of files that a figure can be written to."""
+"""Suffixes of figure files."""
 COMMON: Mapping[Any, Any] = {
     "svg.hashsalt": "morph-opt",
     "svg.fonttype": "none",  # text as text: found, read aloud, and narrower than measured here
@@ -39,7 +39,7 @@ COMMON: Mapping[Any, Any] = {
 } | dict.fromkeys(
     ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
 )
-"""Style of all figures: transparent ground, ink for light and dark pages, no box."""
+"""Style of all figures: transparent background, ink that suits light and dark pages, no box."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def drawing(
     *,
     layout: str | None = "constrained",
 ) -> Iterator[tuple[Figure, Callable[..., bytes]]]:
-    """Yield a figure in our style with the function that writes it to bytes.
+    """Yield a figure in the common style and a function that encodes it.
 
     matplotlib is loaded here and its settings are as before afterwards. The second value takes the
     suffix of a file (``".svg"`` if none is given) and what `Figure.savefig` takes besides; it is
@@ -100,7 +100,7 @@ def logarithmic(axis: Axis, low: float, high: float) -> None:
     Parameters
     ----------
     low, high
-        Ends of what is drawn, positive.
+        Smallest and largest value drawn, positive.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 

@@ -7,7 +7,7 @@ import os
 from morph_opt.core.domain.errors import InputError
 
 LIMIT_VARIABLE = "MORPH_OPT_MAX_FILE_MIB"
-"""Environment variable, a whole number of MiB, that raises every lower limit of size."""
+"""Environment variable, a whole number of MiB, that raises every smaller size limit to it."""
 
 MIB = 1 << 20
 TOML_BYTES = 8 * MIB
@@ -18,13 +18,13 @@ LINES_BYTES = 256 * MIB
 """Largest file read line by line, unpacked: CSV, JSON lines, traces, MPS, solutions."""
 
 BYTES_PER_VALUE = 16
-"""A JSON document may hold a value per so many bytes of its limit: ``[[],[],`` takes 3 bytes of
-text and 64 of memory."""
+"""Bytes of a JSON document's limit per value that it may hold: ``[],`` takes 3 bytes of text and
+64 of memory."""
 
 DEPTH = 64
 """Largest number of nested levels of a JSON or TOML document."""
 KEY_PARTS = 32
-"""Largest number of parts of a dotted TOML key; the parser needs its square."""
+"""Largest number of parts of a dotted TOML key; the parser's time grows with its square."""
 TEXT_CHARACTERS = 100_000
 """Largest number of characters of a string in a JSON or TOML document."""
 LINE_CHARACTERS = 4_000_000
@@ -36,7 +36,7 @@ XZ_MEMORY_BYTES = 256 * MIB
 
 
 def raised(limit_bytes: int) -> int:
-    """Return the limit, or that of `LIMIT_VARIABLE` if it is higher.
+    """Return the larger of a limit and `LIMIT_VARIABLE`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Files of a `LinearModel` for solvers, in the form that their ending names."""
+"""Model files for solvers, in the format that their suffix names."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from morph_opt.core.documents.writing import write_atomically
 from morph_opt.core.domain.errors import InputError
 
 FORMS: dict[str, Callable[[LinearModel, str], str]] = {".mps": to_mps, ".lp": to_lp}
-"""Writers by ending; free MPS is a minimisation of the negated objective."""
+"""Writers by suffix; free MPS minimises the negated objective."""
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, mtime=0),
     ".xz": lzma.compress,
 }
-"""Compressors by ending, which give the same bytes each time."""
+"""Compressors by suffix, which give the same bytes each time."""
 
 
 def form_of(path: Path, field: str | None = None) -> str:
-    """Return the ending that names the form of a model's file, one of `FORMS`.
+    """Return the suffix of a model file that names its format, one of `FORMS`.
 
     Parameters
     ----------
@@ -34,20 +34,20 @@ def form_of(path: Path, field: str | None = None) -> str:
     Raises
     ------
     InputError
-        If the name has none: names those that there are.
+        If the name has none; lists the known ones.
     """
     bare = path.with_suffix("") if path.suffix in PACKERS else path
     if bare.suffix not in FORMS:
         raise InputError(
             f"must end in {' or '.join(FORMS)}, to be compressed with {' or '.join(PACKERS)} "
-            f"behind it, got {str(path)[-120:]!r}",
+            f"after it, got {str(path)[-120:]!r}",
             field=field,
         )
     return bare.suffix
 
 
 def write_model(model: LinearModel, path: Path, note: str = "") -> None:
-    """Write a model, compressed if the ending names a compressor.
+    """Write a model, compressed if the last suffix names a compressor.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def write_model(model: LinearModel, path: Path, note: str = "") -> None:
     Raises
     ------
     InputError
-        If the ending is unknown or the file cannot be written.
+        If the suffix is unknown or the file cannot be written.
     """
     text, pack = FORMS[form_of(path)](model, note), PACKERS.get(path.suffix)
     write_atomically(path, pack(text.encode()) if pack else text)

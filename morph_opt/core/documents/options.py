@@ -1,6 +1,6 @@
 """Tables of TOML files and JSON schemas, from the dataclasses of `morph_opt.core.domain.options`.
 
-What is None is not in a table; tables of numbers are last.
+A table has no entry for None; tables of numbers come last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Subject = TypeVar("_Subject")
 
 
 def read_options(read: Fields, subject: type[_Subject]) -> _Subject:
-    """Read an options dataclass from its table; only optional fields may be missing.
+    """Return an options dataclass read from its table; only optional fields may be missing.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def read_options(read: Fields, subject: type[_Subject]) -> _Subject:
 
 
 def read_given(read: Fields, subject: type[Any]) -> dict[str, Any]:
-    """Read the values of an options dataclass that a table has."""
+    """Return the values that a table gives of an options dataclass."""
     return {n: _value(read, one) for n, one in settings(subject).items() if read.given(n)}
 
 

@@ -1,4 +1,4 @@
-"""Files of the package itself, which need no bounds and no lines in messages."""
+"""Files of the package itself, which are trusted: no limits, no line numbers in errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def packaged_text(package: str, *path: str) -> str:
-    """Return the UTF-8 text of a file in a package, wherever that is installed.
+    """Return the UTF-8 text of a file in an installed package.
 
     Raises
     ------

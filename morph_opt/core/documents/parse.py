@@ -1,4 +1,4 @@
-"""Parsers of JSON and TOML: bounded in size, depth and numbers, without duplicate keys."""
+"""Parsers of JSON and TOML that limit size, depth and numbers and refuse duplicate keys."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from morph_opt.core.documents.limits import (
     raised,
 )
 from morph_opt.core.documents.source import read_text
-from morph_opt.core.documents.toml_lines import key_lines
 from morph_opt.core.domain.errors import InputError
 
 _LARGEST = 1 << 1023
-"""Largest whole number: no larger one is needed, and all smaller ones are doubles."""
+"""Bound of whole numbers: smaller ones convert to a finite double."""
 
 _TOML_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 # Strings and comments; one that does not end runs to the end of the text, so that the search is
@@ -88,7 +87,7 @@ def parse_json(
     Parameters
     ----------
     text, file
-        The text and the name that complaints give it.
+        The text, and its name in errors.
     first_line
         Number of its first line in the file, for files of JSON lines.
     characters
@@ -105,7 +104,7 @@ def parse_json(
         found = dict(pairs)
         if len(found) < len(pairs):
             twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-            raise InputError("stands twice in one object", file=file, field=twice)
+            raise InputError("is given twice in one object", file=file, field=twice)
         return found
 
     most = raised(JSON_BYTES) // BYTES_PER_VALUE
@@ -162,7 +161,7 @@ def parse_toml(text: str, file: str | None) -> dict[str, Any]:
 
 
 def require_bounded(document: Any, file: str | None, characters: int = TEXT_CHARACTERS) -> None:
-    """Refuse deep nesting, numbers that are no finite double, and overlong strings.
+    """Refuse deep nesting, numbers without a finite double, and overlong strings.
 
     Raises
     ------
@@ -202,3 +201,52 @@ def _joined(path: Any) -> str | None:
         path, name = path
         parts.append(f"[{name}]" if isinstance(name, int) else f".{name}" if name else "")
     return "".join(reversed(parts)).lstrip(".") or None
+
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|[A-Za-z0-9_.-]+)\s*=")
+
+_LONGEST = 1_000
+"""Length of a line above which it is skipped: the patterns take quadratic time."""
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Return the line number of every table header and key of a TOML text.
+
+    Returns
+    -------
+    dict
+        ``"node_type.a"`` and ``"node_type.a.gpus"`` for tables, ``"nodes[0]"`` and
+        ``"nodes[0].count"`` for arrays of tables, to line numbers from 1. Good for the layout
+        that specs are written in; a key that it misses has no line.
+    """
+    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    prefix = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > _LONGEST:
+            continue
+        header = _HEADER.match(line)
+        if header:
+            name = _plain(header.group(2))
+            if header.group(1) == "[[":
+                index = counts.get(name, 0)
+                counts[name] = index + 1
+                name = f"{name}[{index}]"
+            prefix = name
+            lines.setdefault(name, number)
+            for dot in (i for i, letter in enumerate(name) if letter == "."):
+                lines.setdefault(name[:dot], number)  # the tables above begin here too
+            continue
+        key = _KEY.match(line)
+        if key:
+            path = _plain(key.group(1))
+            lines.setdefault(f"{prefix}.{path}" if prefix else path, number)
+    return lines
+
+
+def _plain(path: str) -> str:
+    """Return a dotted path without quotes and blanks around its parts."""
+    return ".".join(
+        part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", path)
+    )

@@ -1,4 +1,4 @@
-"""Bytes and text of plain files of bounded size; all else is an `InputError`."""
+"""Reading of plain files of limited size; anything else raises `InputError`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _KINDS = (
 
 
 def not_a_file(mode: int) -> str | None:
-    """Return the kind of a path that is no plain file (``"a device"``), else None."""
+    """Return what a path is if it is no plain file (``"a device"``), else None."""
     if stat.S_ISREG(mode):
         return None
     return next((name for test, name in _KINDS if test(mode)), "something else")
 
 
 def is_file(path: Path | str) -> bool:
-    """Return whether there is a plain file of that name; False for impossible names."""
+    """Return whether a path is a plain file; False for impossible names."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -52,10 +52,7 @@ def is_file(path: Path | str) -> bool:
 
 
 def exists(path: Path | str) -> bool:
-    """Return whether anything has that name, dangling links included.
-
-    False too for a name that nothing can have.
-    """
+    """Return whether a path exists, dangling links included; False for impossible names."""
     try:
         os.lstat(path)
     except (OSError, ValueError):
@@ -73,7 +70,7 @@ def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> byt
     most_bytes
         Limit of the unpacked content; `raised` by the environment.
     unpack
-        Or as it lies there, whatever its name.
+        Whether to unpack it; False returns the file's own bytes.
 
     Raises
     ------
@@ -90,7 +87,7 @@ def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> byt
 
 
 def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
-    """Yield the UTF-8 text of a file piece by piece, bounded and refused as in `read_text`."""
+    """Yield the UTF-8 text of a file in pieces, with the limits and errors of `read_text`."""
     file, most, size = str(path), raised(most_bytes), 0
     decoder = getincrementaldecoder("utf-8-sig")()
     with _refused_in_one_line(file), _opened(path) as raw:
@@ -132,7 +129,7 @@ def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, fi
     try:
         return decode(piece)
     except UnicodeDecodeError as error:
-        # What the decoder had kept of the piece before stands in front of this one.
+        # Bytes that the decoder kept from the piece before come first.
         at = before + error.start - max(0, len(error.object) - len(piece))
         rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
         raise InputError(rule, file=file) from None
@@ -140,7 +137,7 @@ def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, fi
 
 @contextmanager
 def _refused_in_one_line(file: str) -> Iterator[None]:
-    """Turn every error of reading a file into an `InputError`."""
+    """Turn errors of reading a file into `InputError`."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -159,7 +156,7 @@ def read_text(path: Path | str, most_bytes: int) -> str:
 
 
 def read_stdin(most_bytes: int) -> str:
-    """Read the UTF-8 text of the standard input, with the same limit."""
+    """Read the UTF-8 text of the standard input, up to a limit."""
     if sys.stdin is None:
         raise InputError("is closed", file="stdin")
     try:
@@ -188,7 +185,7 @@ def decoded(content: bytes, file: str) -> str:
 
 
 def _opened(path: Path | str) -> BinaryIO:
-    """Open a plain file; its kind is checked before, as opening can act, and after."""
+    """Open a plain file; check its kind before opening, which can have effects, and after."""
     _require_plain(os.stat(path).st_mode, str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -222,7 +219,7 @@ def _unpacked_xz(raw: BinaryIO) -> Iterator[bytes]:
             raise EOFError("it ends too early")
         yield engine.decompress(packed, _CHUNK)
     if engine.unused_data or raw.read(1):
-        raise lzma.LZMAError("data behind its end")
+        raise lzma.LZMAError("data after its end")
 
 
 def _bounded(chunks: Iterable[bytes], most: int, file: str) -> bytes:

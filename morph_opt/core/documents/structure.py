@@ -1,8 +1,8 @@
-"""Dataclasses from parsed documents and back, by the types of their fields.
+"""Conversion of parsed documents to dataclasses and back, by the types of their fields.
 
-`cattrs` takes the types apart; this module says what each kind of value may be in a file, and where
-a value stands that is refused. What no type says (one field against another, names that must be
-known) stays with `morph_opt.core.documents.fields.Fields` and with the dataclasses themselves.
+`cattrs` takes the types apart; this module defines which values a file may have for each type, and
+adds the path to errors. Rules that no type states (relations of fields, known names) belong to
+`morph_opt.core.documents.fields.Fields` and to the dataclasses themselves.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _AS_WRITTEN = (str, bool, int, float)
 def structure(kind: type[_T], value: object) -> _T:
     """Convert a parsed value to a type: number, text, list, table by name, dataclass or choice.
 
-    Dataclasses refuse fields that they do not have; a class with ``parse`` is read from its text; a
-    value that is one already is taken as it is.
+    Dataclasses refuse unknown fields; a class with ``parse`` is read from its text; a value that is
+    one already stays.
 
     Raises
     ------
@@ -51,9 +51,9 @@ def plain(value: Any, *but: str, optional: tuple[str, ...] = (), **given: Any) -
     but
         Fields that are not written.
     optional
-        Fields that are left out where they have their default.
+        Fields that are left out if they have their default.
     given
-        What is written of some fields instead.
+        Values that are written in place of some fields.
     """
     found, inner, fields = {}, _converter().unstructure, type(value).__dataclass_fields__
     for name in names_of(type(value), *but):
@@ -71,7 +71,7 @@ def names_of(kind: type[Any], *but: str) -> tuple[str, ...]:
 
 
 def kind_of(value: object) -> str:
-    """Return a parsed value in a few words, for complaints."""
+    """Return a parsed value in a few words, for errors."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -84,7 +84,7 @@ def kind_of(value: object) -> str:
 
 
 def field_of(error: InputError) -> str:
-    """Return the last field that a complaint names: of ``node.name`` and ``job a: name``, name."""
+    """Return the last field that an error names: ``name`` of ``node.name``."""
     return (error.field or "").rpartition(": ")[2].rpartition(".")[2]
 
 
@@ -95,7 +95,7 @@ def unknown_field(name: str, known: tuple[str, ...]) -> str:
 
 
 def text(value: object, kind: type[str] = str) -> str:
-    """Return a string, or a member of an enumeration of words."""
+    """Return a string or a member of a `StrEnum`; refuse all else."""
     if not isinstance(value, str):
         raise InputError(f"must be text, got {kind_of(value)}")
     if kind is str:
@@ -181,7 +181,7 @@ def _has_parse(kind: Any) -> bool:
 
 
 def _only(make: Any, taken: Any, words: str, kind: Any, converter: Converter) -> Any:
-    """Return the library's hook for a type whose values are written as they are."""
+    """Return the library's hook for a type, refusing values of other types."""
     inner = make(kind, converter)
     known: Any = kind if is_dataclass(kind) else ()
 
@@ -201,7 +201,7 @@ def _parsed(kind: Any, _: Converter) -> Any:
 
 
 def _placed(error: Exception) -> Exception:
-    """Turn the first complaint of cattrs into an `InputError` with path and rule."""
+    """Turn the first error of cattrs into an `InputError` with path and rule."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError
 
     path, above = "", None

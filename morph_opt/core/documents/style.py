@@ -17,15 +17,15 @@ from morph_opt.core.documents.packaged import packaged_toml
 BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
 PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PLUM, SKY, VIOLET, GREY)
-"""Colours in the order in which series take them; grey is for the rest."""
+"""Colours in the order in which series take them; grey for all further series."""
 COLOURS = ("blue", "orange", "green", "red", "plum", "sky", "violet", "grey")
 """Names of the colours."""
 OTHER = len(PALETTE) - 1
 DASHES = ("solid", "dashed", "dashdot", "dotted")
-"""Dashes by words that matplotlib and Bokeh share."""
+"""Names of dashes that matplotlib and Bokeh share."""
 MARKS = ("o", "s", "^", "D")
 INK = "#768089"
-"""Colour of texts, axes and rules in pictures for light and dark pages."""
+"""Colour of text, axes and grid lines, legible on light and dark pages."""
 GRID_ALPHA = 0.25
 DARK, LIGHT = "#15181C", "#FFFFFF"
 """Background colours of the interactive report."""
@@ -77,12 +77,12 @@ _FIXED = _fixed()
 
 
 def key(policy: str, objective: str | None = None) -> str:
-    """Return what decides the look of a run: the objective of a MILP, else the policy's name."""
+    """Return the name that selects the look of a run: a MILP's objective, else the policy."""
     return objective if policy == "milp" and objective else policy
 
 
 def looks(names: Sequence[str]) -> tuple[Look, ...]:
-    """Return a look for each series, all different while there are enough looks.
+    """Return a look for each series, all different if there are enough looks.
 
     A name of the table has its own look. Any other, and one that comes again, takes the first look
     of the palette that no series here has.
@@ -107,10 +107,9 @@ def looks(names: Sequence[str]) -> tuple[Look, ...]:
 
 
 def log_steps(low: float, high: float) -> tuple[float, ...]:
-    """Return the leading digits of the labels of a logarithmic axis with these ends.
+    """Return the leading digits of the labels on a logarithmic axis from ``low`` to ``high``.
 
-    Powers of ten alone leave an axis of one decade without a number, and all the digits between
-    them run into each other.
+    Powers of ten alone leave an axis of one decade without a label; all digits would overlap.
 
     >>> log_steps(100.0, 250.0), log_steps(20.0, 900.0), log_steps(1.0, 1e6)
     ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
@@ -122,7 +121,7 @@ def log_steps(low: float, high: float) -> tuple[float, ...]:
 
 
 def plain_number(value: float) -> str:
-    """Return a number for an axis, in a few letters.
+    """Return a short label of a number for an axis.
 
     >>> plain_number(0.05), plain_number(5000.0), plain_number(262144.0), plain_number(2e6)
     ('0.05', '5k', '262k', '2M')

@@ -1,4 +1,4 @@
-"""Strict CSV: every refusal names file, line, field and rule."""
+"""Strict CSV reader, whose errors name file, line, field and rule."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Row:
     cells: Mapping[str, str]
 
     def error(self, field: str, rule: str) -> InputError:
-        """Return a complaint about one cell of this row."""
+        """Return an error about one cell of this row."""
         return InputError(rule, file=self.file, line=self.line, field=field)
 
     def located(self, error: InputError) -> InputError:
-        """Return a complaint of a domain type with the place of this row."""
+        """Return an error of a domain type with file and line of this row."""
         return error.located(file=self.file, line=self.line)
 
     def text(self, field: str) -> str:
-        """Return the cell; it must not be empty."""
+        """Return the cell; refuse an empty one."""
         value = self.cells[field]
         if not value:
             raise self.error(field, "must not be empty")
@@ -77,7 +77,7 @@ class Row:
         return value
 
     def flag(self, field: str) -> bool:
-        """Return whether the cell is 1; it must be 0 or 1."""
+        """Return whether the cell is 1; refuse all but 0 and 1."""
         text = self.text(field)
         if text not in ("0", "1"):
             raise self.error(field, f"must be 0 or 1, got {text!r}")
@@ -111,7 +111,7 @@ def read_rows(
 def rows_of(
     text: str, file: str, required: Collection[str], optional: Collection[str] | None = ()
 ) -> Iterator[Row]:
-    """Yield the rows of a CSV text, as `read_rows`."""
+    """Yield the rows of a CSV text; see `read_rows`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     try:

@@ -1,4 +1,4 @@
-"""Writing of files: in full or not at all, and never through a planted link."""
+"""Atomic writing of files, which never follows a symbolic link."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) 
     content
         Text (UTF-8) or bytes.
     durable
-        Wait until it is on the disk.
+        Whether to wait until it is on the disk.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def require_no_special(path: Path) -> None:
     Raises
     ------
     InputError
-        Naming what is there.
+        Naming its kind.
     """
     try:
         other = not_a_file(os.stat(path).st_mode)

@@ -15,7 +15,7 @@ LONGEST_NAME = 1_000
 
 
 def shown_number(value: object) -> str:
-    """Return a value for a message, whole numbers of many digits by their size."""
+    """Return a value for a message; of whole numbers with many digits their size."""
     if isinstance(value, int) and not -(10**30) < value < 10**30:
         return f"a number of more than {30 if value > 0 else 31} characters"
     return repr(value)
@@ -30,7 +30,7 @@ def beyond(
     whole: bool = False,
     got: str = "",
 ) -> str:
-    """Return the limit that a number breaks, as a rule; nothing if it breaks none.
+    """Return the message about a limit that a number breaks; "" if it breaks none.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def require_name(field: str, value: str) -> None:
 
 
 def require_int(field: str, value: int, *, at_least: int, at_most: int = MOST_WHOLE) -> None:
-    """Refuse all but a whole number between ``at_least`` and ``at_most``; `bool` is none."""
+    """Refuse all but a whole number from ``at_least`` to ``at_most``; also refuse `bool`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
     if rule := beyond(value, at_least=at_least, at_most=at_most, whole=True):
@@ -98,7 +98,7 @@ def require_finite(
 
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e9
-"""Bounds of an iteration's seconds: others are slips of the keyboard, and their sums overflow."""
+"""Limits of an iteration's seconds; other values are typing errors, whose sums overflow."""
 
 
 def require_iteration_s(value: float) -> None:
@@ -110,7 +110,7 @@ def require_iteration_s(value: float) -> None:
 
 
 def require_unique(field: str, names: Iterable[str]) -> None:
-    """Refuse names of which one occurs twice."""
+    """Refuse duplicate names."""
     names = tuple(names)
     seen: set[str] = set()
     if len({*names}) == len(names):  # many times as fast as looking at each

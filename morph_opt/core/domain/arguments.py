@@ -1,4 +1,4 @@
-"""Checks of arguments that users give in Python: a wrong type is refused in one plain line."""
+"""Checks of the types of arguments that users give in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from morph_opt.core.domain.errors import InputError
 
 _LONGEST = 60
-"""Characters of a refused value that a message repeats."""
+"""Largest number of characters of a refused value in a message."""
 
 _WORDS: dict[Any, tuple[str, str]] = {
     str: ("text", "texts"),
@@ -25,13 +25,13 @@ _WORDS: dict[Any, tuple[str, str]] = {
     Callable: ("a function", "functions"),
     None: ("None", "None"),
 }
-"""Types by their words, one value and several."""
+"""Words for a type: singular and plural."""
 
 _NUMBERS: dict[Any, type] = {int: numbers.Integral, float: numbers.Real}
 
 
 def require_type(field: str, value: Any, *kinds: Any) -> Any:
-    """Return a value of one of these types, with numbers of numpy and pandas as Python's own.
+    """Return a value of one of these types, converted from numpy and pandas to Python's own.
 
     A whole number counts as a number, true and false count as neither, and a text is no sequence.
     Where a path is accepted, an empty text is refused.
@@ -86,7 +86,7 @@ def require_each(field: str, values: Any, *kinds: Any) -> Any:
 
 
 def take_own(value: Any) -> None:
-    """Replace numbers and arrays of numpy in a frozen dataclass, for its ``__post_init__``."""
+    """Convert numpy values of a frozen dataclass to Python's own, in its ``__post_init__``."""
     for one in fields(value):
         held = getattr(value, one.name)
         if hasattr(type(held), "tolist"):
@@ -94,7 +94,7 @@ def take_own(value: Any) -> None:
 
 
 def own_value(value: Any) -> Any:
-    """Return a number, text or array of numpy or pandas as Python's own, else the value itself."""
+    """Return a value converted from numpy or pandas to Python's own; others unchanged."""
     if isinstance(value, list | tuple) and any(hasattr(type(one), "tolist") for one in value):
         owned = map(own_value, value)
         return list(owned) if isinstance(value, list) else tuple(owned)
@@ -102,7 +102,7 @@ def own_value(value: Any) -> Any:
 
 
 def shown(value: object) -> str:
-    """Return a refused value as a message repeats it."""
+    """Return a refused value as text for a message."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     text = repr(value)
@@ -115,7 +115,7 @@ def kind_of(value: object) -> str:
 
 
 def is_kind(value: object, kind: Any) -> bool:
-    """Return whether a value is of a type: a whole number is a number, true and false are none."""
+    """Return whether a value is of a type; whole numbers are numbers, `bool` is not."""
     if kind is None:
         return value is None
     if kind in _NUMBERS:
@@ -126,7 +126,7 @@ def is_kind(value: object, kind: Any) -> bool:
 
 
 def _one_of(kinds: Iterable[Any], number: int) -> str:
-    """Return the types in words, in the singular for 0 and in the plural for 1."""
+    """Return the types in words: singular if ``number`` is 0, plural if it is 1."""
     words = [_WORDS[kind][number] if kind in _WORDS else _named(kind, number) for kind in kinds]
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" or {words[-1]}"
 

@@ -19,10 +19,10 @@ from morph_opt.core.domain.arguments import own_value, require_each, require_typ
 from morph_opt.core.domain.errors import InputError
 
 MOST_GPUS_PER_NODE = 1024
-"""Largest number of GPUs of a node; more is a slip of the keyboard."""
+"""Largest number of GPUs of a node; more is a typing error."""
 
 MOST_NODES = 1_000_000
-"""Largest number of nodes; more is a slip of the keyboard."""
+"""Largest number of nodes; more is a typing error."""
 
 MOST_AMOUNT = 1e12
 """Largest number of CPU threads, GiB of memory, GB/s of bandwidth, and dollars per hour."""
@@ -43,7 +43,7 @@ class Span(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GpuType:
-    """A kind of accelerator.
+    """Type of GPU.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class GpuType:
     memory_gib
         Memory of one GPU.
     price_per_hour
-        Dollars per hour of one GPU, above 0; None where nobody said.
+        Dollars per hour of one GPU, above 0; None if unknown.
     """
 
     name: str
@@ -77,7 +77,7 @@ class NodeType:
     name
         Name of the type.
     gpu_type
-        All GPUs of a node are of one type.
+        Type of all its GPUs.
     gpus
         GPUs per node, from 1 to 1,024.
     cpus
@@ -118,7 +118,7 @@ class NodeType:
                 require_finite(name, amount, at_least=0.0, at_most=MOST_AMOUNT)
 
     def __repr__(self) -> str:
-        """Return the fields without optional ones that are zero: older digests stay."""
+        """Return the fields, without zero optional ones, so that older digests stay valid."""
         every = {one.name: getattr(self, one.name) for one in fields(self)}
         given = (f"{k}={v!r}" for k, v in every.items() if v or k not in OPTIONAL)
         return f"NodeType({', '.join(given)})"
@@ -126,7 +126,7 @@ class NodeType:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine and its place in the topology.
+    """Machine and its place in the topology.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Node:
     type
         Its hardware.
     leaf
-        Leaf switch that it hangs on. A flat cluster has one leaf.
+        Leaf switch that it is connected to; a flat cluster has one.
     nvlink_domain
         Name of the NVLink domain that joins it with other nodes (NVL72 rack); None when NVLink
         ends at the node.
@@ -182,7 +182,7 @@ class Cluster:
     Parameters
     ----------
     name
-        Shown in reports.
+        Name in reports.
     nodes
         At least one, with unique names.
     leaves
@@ -297,11 +297,11 @@ class Cluster:
 
     @cached_property
     def leaf_names(self) -> tuple[str, ...]:
-        """Leaf switches that nodes hang on, in order of first appearance."""
+        """Leaf switches of the nodes, in order of first appearance."""
         return tuple(dict.fromkeys(node.leaf for node in self.nodes))
 
     def with_prices(self, prices: Mapping[str, float]) -> Cluster:
-        """Return the cluster with other prices: dollars per hour of a GPU by the name of its type.
+        """Return the cluster with other prices: dollars per GPU-hour by GPU type.
 
         Upper and lower case are the same; a type that is not named keeps its price.
 
@@ -345,7 +345,7 @@ class Cluster:
         Raises
         ------
         InputError
-            If no node hangs on a leaf of that name.
+            If no node is connected to a leaf of that name.
         """
         if leaf not in self.leaf_names:
             raise InputError(f"leaf {leaf!r} has no node", field="leaf")

@@ -1,4 +1,4 @@
-"""Errors shown in one line: bad input, and foreign parts that break their contract."""
+"""Errors shown in one line: bad input, and user code or solvers that break their contract."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MOST_SHOWN = 120
-"""Largest number of characters that a message repeats of a foreign word, quotation or field."""
+"""Largest number of characters of a word, quotation or field from outside in a message."""
 MOST_RULE = 700
-"""Largest number of characters of a whole rule, lists of known names included."""
+"""Largest number of characters of a whole message, lists of known names included."""
 _QUOTED = re.compile(rf"(?<!\w)(['\"])(?:(?!\1).){{{MOST_SHOWN + 1},}}\1")
 _WORD = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
 
 
 def shown(text: str, most: int = MOST_SHOWN) -> str:
-    """Return foreign text for a message: one line, without control characters, cut."""
+    """Return text from outside for a message: one line, no control characters, shortened."""
     if len(text) > most:
         text = text[: most - 3] + "..."
     if text.isprintable():
@@ -25,7 +25,7 @@ def shown(text: str, most: int = MOST_SHOWN) -> str:
 
 
 def _shown_rule(rule: str) -> str:
-    """Return a rule with every long quotation and word in it cut."""
+    """Return a message with every long quotation and word shortened."""
     if len(rule) > MOST_SHOWN:
         for pattern in (_QUOTED, _WORD):
             rule = pattern.sub(lambda found: shown(found[0]), rule)
@@ -33,18 +33,18 @@ def _shown_rule(rule: str) -> str:
 
 
 def _shown_file(file: str) -> str:
-    """Return a path, of a long one its end."""
+    """Return a path, shortened to its end if it is long."""
     return shown(file if len(file) <= MOST_RULE // 2 else "..." + file[-MOST_SHOWN:], MOST_RULE)
 
 
 _on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
 _KEYWORDS = {"--job": "jobs", "--load": "loads", "--max-nodes": "most"}
-"""Parameters of public functions whose name differs from the option's."""
+"""Parameters of public functions by option, if their names differ."""
 
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Name options, not keywords, in refusals raised within this context."""
+    """Name options instead of parameters in errors raised within this context."""
     token = _on_command_line.set(True)
     try:
         yield
@@ -53,7 +53,7 @@ def on_command_line() -> Iterator[None]:
 
 
 def typed(option: str) -> str:
-    """Return an option as its reader types it: on a command line itself, in Python the keyword.
+    """Return an option's name where it is used: the option on a command line, else the parameter.
 
     >>> typed("--skip-impossible")
     'skip_impossible'
@@ -64,15 +64,15 @@ def typed(option: str) -> str:
 
 
 class InputError(ValueError):
-    """Refused input, with the file, line, field and rule that are needed to mend it.
+    """Error of the input, with file, line, field and rule.
 
     Parameters
     ----------
     rule
         What must hold, as a sentence: ``"must be a positive number, got -3"``.
     file, line, field
-        Where the offending value stands. Left out of the message when unknown. An option is
-        named as command lines have it, and told as `typed`.
+        Place of the refused value; left out of the message if None. An option is given as on
+        command lines and shown as `typed`.
 
     Notes
     -----
@@ -110,12 +110,12 @@ class InputError(ValueError):
     def located(
         self, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> InputError:
-        """Return the complaint with its place filled in where that was unknown.
+        """Return the error with its place filled in where that was unknown.
 
         Parameters
         ----------
         file, line, field
-            Of the place; what the complaint knows already stays.
+            Place; values that the error has already stay.
         """
         return InputError(
             self.rule,
@@ -125,8 +125,8 @@ class InputError(ValueError):
         )
 
 
-class BrokenWordError(RuntimeError):
-    """A user's policy or a solver does not keep its contract.
+class ContractError(RuntimeError):
+    """Error of a user's policy or a solver that does not keep its contract.
 
     Command lines print ``str(error)`` and exit with 1.
     """

@@ -18,11 +18,11 @@ MOST_ITERATIONS = 10**12
 """Largest number of iterations: at a thousand a second they take 32 years."""
 
 LATEST_S = 1e10
-"""Latest submission and deadline, 317 years: seconds since 1970 are below, and instants stay exact
-to a microsecond."""
+"""Latest submission and deadline in seconds, 317 years: Unix times are smaller, and instants stay
+exact to a microsecond."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
-"""Bounds of weights: others vanish next to the rest, or make the rest vanish."""
+"""Limits of weights: beyond them rounding would drop one job's weight next to another's."""
 
 MOST_GPUS = 10**9
 """Largest number of GPUs of a request, and of CPU threads per GPU."""
@@ -39,7 +39,7 @@ def _side(amounts: object) -> SideDemand:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training job: its model, its work, and its request.
+    """Training job: its model, its work, and its request.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class Job:
         Service-level objective (SLO): instant by which the job is to be complete, seconds since
         the start of the trace, after its submission; None without one.
     feedback_iterations
-        Iterations after which the job reports for the first time, at most all; None where nobody
-        waits for a report.
+        Iterations after which the job reports for the first time, at most all; None if it
+        never reports.
     local_ssd_gib
         Local SSD that the job holds on every node that it uses, whatever its GPUs there: what
         ``--tmp`` of Slurm and ``ephemeral-storage`` of a Kubernetes pod per node ask for.
@@ -117,13 +117,8 @@ class Job:
             if workers and resource.per_node and getattr(self, resource.asked):
                 rule = f"is held on every node; workers of {self.requested_plan} have no nodes"
                 raise InputError(f"{rule} of their own", field=resource.asked)
-        needed = self.requested_plan.gpus
-        if needed is not None and needed != self.requested_gpus:
-            raise InputError(
-                f"plan {self.requested_plan} needs {needed} GPUs, "
-                f"the job requests {self.requested_gpus}",
-                field="requested_plan",
-            )
+        plan = self.requested_plan
+        plan.require_gpus(self.requested_gpus, "the job requests", "requested_plan")
         if workers and self.requested_gpus > workers:
             raise InputError(
                 f"must be at most {workers}, the workers of {self.requested_plan}, "

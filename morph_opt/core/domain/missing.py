@@ -1,4 +1,4 @@
-"""Equality of records in which a missing number is NaN."""
+"""Equality of records whose missing numbers are NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class MissingEqual:
-    """Base of frozen dataclasses that are equal field by field, where NaN equals NaN.
+    """Base of frozen dataclasses that compare field by field, with NaN equal to NaN.
 
     The equality that `dataclasses` generates depends on the version of Python: up to 3.12 one NaN
     object equals itself, from 3.13 on it does not. A dataclass that inherits this one is

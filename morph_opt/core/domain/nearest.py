@@ -1,4 +1,4 @@
-"""Refusals of unknown names, with near and known ones."""
+"""Messages about unknown names, with suggestions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant; None if none is near.
+    """Return the known name that was probably meant; None if none is similar.
 
-    Letters count whatever their case, underlines as dashes; a name that begins so counts as near,
-    and one of the same letters.
+    Case does not matter, and underlines equal dashes. A name that begins with the given one or has
+    the same letters is similar too.
 
     >>> nearest("naiv", ["naive", "base"])
     'naive'
@@ -36,7 +36,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         if len(word) > 1 and (one.startswith(word) or sorted(one) == sorted(word))
     ]
     found = difflib.get_close_matches(word, begun or by_word, 3, 0.0 if begun else 0.7)
-    # Of several, the one that begins alike: nobody mistypes the first letters.
+    # Prefer the name with the same beginning: first letters are rarely mistyped.
     found.sort(key=lambda one: [a != b for a, b in zip(word, one, strict=False)])
     return by_word[found[0]] if found else None
 
@@ -46,13 +46,13 @@ def _plain(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'naive'?)`` if a known name is near, else nothing."""
+    """Return `` (did you mean 'naive'?)`` if a known name is similar, else ""."""
     found = nearest(name, known)
     return "" if found is None else f" (did you mean {found!r}?)"
 
 
 def unknown(what: str, name: str, known: Iterable[str], more: str = "") -> str:
-    """Return the rule that an unknown name breaks, with near and known names.
+    """Return the message about an unknown name, with a suggestion and the known names.
 
     >>> unknown("trace", "naiv", ["naive", "base"], "or give a file")
     "unknown trace 'naiv' (did you mean 'naive'?); known are naive, base, or give a file"
@@ -62,11 +62,11 @@ def unknown(what: str, name: str, known: Iterable[str], more: str = "") -> str:
     what
         Kind of name.
     name
-        As it was given.
+        Name as it was given.
     known
-        All that there are.
+        All known names.
     more
-        What else it may be.
+        Words for other accepted values.
     """
     names = tuple(known)
     listed = ", ".join((*names, *filter(None, [more]))) or "none"

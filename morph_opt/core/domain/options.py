@@ -1,4 +1,4 @@
-"""Options as fields of dataclasses, which state type, range and help of each.
+"""Options declared as fields of dataclasses, with type, range and help.
 
 A subject (jobs, scheduler, engine, failures) is a frozen dataclass whose fields are made by
 `option`. From it follow the options of command lines (`morph_opt.core.commandline.options`), the
@@ -28,25 +28,25 @@ class Option:
     Parameters
     ----------
     help
-        What it is for, in a line; the default is added where it is shown.
+        Purpose in one line; the default is added when it is shown.
     metavar
-        What stands for its value.
+        Placeholder for its value.
     range
-        Of a number, or of every number of a table.
+        Range of the number, or of every number of a table.
     choices
-        The words that it may be.
+        Accepted words.
     parse
-        Reads a text of several forms, to refuse what is none of them.
+        Function that raises an error for a text of none of several forms.
     flag
-        How command lines call it; by default ``--`` and the field's name with dashes.
+        Name on command lines; by default ``--`` and the field's name with dashes.
     hidden
-        Whether command lines do not have it; files and sweeps do.
+        Whether only files and sweeps have it, not command lines.
     by_name
-        The field that takes ``NAME=NUMBER`` where this one takes ``NUMBER``, under the same flag.
+        Field that takes ``NAME=NUMBER`` under the same flag, if this one takes ``NUMBER``.
     common
-        Whether most users meet it: it is in the short help.
+        Whether the short help lists it.
     marks
-        Words for those who select options.
+        Labels by which code selects options.
     """
 
     help: str
@@ -67,7 +67,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
     Parameters
     ----------
     default
-        Its value where none is given; a dict is copied.
+        Value if none is given; a dict is copied.
     help, **more
         See `Option`.
     """
@@ -91,20 +91,20 @@ _TAKEN: dict[type, Any] = {dict: Mapping}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field of an options dataclass.
+    """Field of an options dataclass.
 
     Parameters
     ----------
     name
-        Of the field.
+        Name of the field.
     kind
         ``str``, ``int``, ``float``, ``bool``, or ``dict`` for numbers by name.
     optional
-        Whether it may be None, which stands for "not given".
+        Whether it may be None, which means "not given".
     default
-        Its value where none is given.
+        Value if none is given.
     option
-        What it says of itself; None for what is recorded and not asked for, such as a digest.
+        Its description; None for a recorded value that is no option, such as a digest.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """Help text, with the default where that is a value and the text states none."""
+        """Help text, with the default unless the text states it."""
         plain = isinstance(self.default, bool | Mapping | NoneType)
         if plain or self.about.help.endswith(")"):
             return self.about.help
@@ -150,7 +150,7 @@ class Setting:
         return "a file" if "FILE" in (self.about.metavar or "") else "a name"
 
     def own(self, value: Any) -> Any:
-        """Return the value with numbers of numpy as Python's own."""
+        """Return the value converted from numpy to Python's own."""
         if self.kind is dict and isinstance(value, Mapping):
             owned = {name: own_value(one) for name, one in value.items()}
             return value if all(owned[name] is value[name] for name in owned) else owned
@@ -183,9 +183,7 @@ class Setting:
         if self.option.range is not None:
             numbers: Mapping[str, Any] = value if self.kind is dict else {"": value}
             if not all(isinstance(key, str) for key in numbers):
-                raise InputError(
-                    f"must name what its numbers are of, got {value!r}", field=self.name
-                )
+                raise InputError(f"must have names as keys, got {value!r}", field=self.name)
             for key, number in numbers.items():
                 try:
                     self.option.range.require(self.name, number)
@@ -204,7 +202,7 @@ _found: dict[type[Any], dict[str, Setting]] = {}
 def settings(subject: type[Any]) -> dict[str, Setting]:
     """Return the fields of an options dataclass by name, in the order of its constructor.
 
-    Those of other types are left out, such as what has been read from a file.
+    Fields of other types are left out, such as values read from a file.
 
     Types are read as they are written: the module of the dataclass postpones its annotations.
     """
@@ -229,9 +227,9 @@ def asked(subject: type[Any]) -> dict[str, Setting]:
 
 
 def require_all(value: Any) -> None:
-    """Refuse an options dataclass with a value that a field does not accept; for ``__post_init__``.
+    """Check every field of an options dataclass, in its ``__post_init__``.
 
-    Numbers of numpy become Python's own, which files can say.
+    Numbers of numpy become Python's own, which files can hold.
 
     Raises
     ------
@@ -247,7 +245,7 @@ def require_all(value: Any) -> None:
 
 
 def given(value: Any) -> set[str]:
-    """Return the names of fields that differ from their default, recorded ones included."""
+    """Return the names of all fields that differ from their default."""
     known = settings(type(value))
     return {name for name, one in known.items() if getattr(value, name) != one.default}
 
@@ -259,7 +257,7 @@ def changed(value: Any) -> tuple[str, ...]:
 
 
 def documented(subject: _Class) -> _Class:
-    """Complete the docstring of an options dataclass by the help of its fields."""
+    """Add the help of its fields to the docstring of an options dataclass."""
     lines = ["    Parameters", "    ----------"]
     for known in asked(subject).values():
         lines += [f"    {known.name}", f"        {known.help[:1].upper()}{known.help[1:]}."]

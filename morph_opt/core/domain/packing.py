@@ -1,4 +1,4 @@
-"""Assumed nodes of a gang whose log or queue names none."""
+"""Choice of nodes for a gang whose log or queue names none."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import numpy as np
 from formulations.arrays import Ints
 
 Parts = list[tuple[int, int]]
-"""Pairs of a node and GPUs there."""
+"""Pairs of a node and its GPUs."""
 
 
 def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
-    """Return parts of ``each`` GPUs and one of the rest, on the fullest nodes that fit, or None.
+    """Return nodes for parts of ``each`` GPUs and a rest, fullest nodes first; None if none fit.
 
     Parameters
     ----------
     gpus, each
-        Of the gang, and of its parts.
+        GPUs of the gang, and of each part.
     free
         Free GPUs by node, shape (N,).
     able
-        Nodes that it may be on; of equally full ones the first is taken.
+        Nodes that it may use; of equally full ones the first is taken.
     """
     whole, rest = divmod(gpus, each)
     found: Parts = []
@@ -34,7 +34,7 @@ def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
 
 
 def emptiest_first(gpus: int, grain: int, free: Ints, able: Ints) -> Parts:
-    """Take GPUs in multiples of a grain, from the emptiest node on, as many as are free."""
+    """Return GPUs in multiples of a grain, emptiest nodes first, as many as are free."""
     found: Parts = []
     for node in able[np.argsort(-free[able], kind="stable")].tolist():
         part = min(gpus, int(free[node]) // grain * grain)

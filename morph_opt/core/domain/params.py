@@ -8,13 +8,13 @@ from typing import Any
 
 
 def limited(default: Any, low: float, high: float = inf) -> Any:
-    """Return a field whose numbers lie from ``low`` to ``high``; of other fields from 0."""
+    """Return a field with numbers from ``low`` to ``high``; other fields accept 0 and more."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Numbers that steer a method; a tuple's numbers are checked one by one.
+    """Base of dataclasses of numbers that steer a method; checks each number, also in tuples.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -23,7 +23,7 @@ from morph_opt.core.domain.shape import Shape
 
 
 def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Return first and last of each run of consecutive numbers; the numbers ascend.
+    """Yield first and last of each run of consecutive numbers, given in ascending order.
 
     >>> list(runs_of([0, 1, 2, 6]))
     [(0, 2), (6, 6)]
@@ -40,7 +40,7 @@ def runs_text(numbers: Iterable[int], mark: str = "+") -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Placement:
-    """GPUs by node.
+    """GPUs that a job holds, by node.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Placement:
     """
 
     parts: tuple[tuple[int, tuple[int, ...]], ...]
-    # Asked in every round of whatever runs, so found once.
+    # Used in every round, so computed once.
     nodes: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Node indices, ascending."""
     gpus: int = field(init=False, repr=False, compare=False)
@@ -92,6 +92,12 @@ def _ascending(indices: tuple[int, ...]) -> bool:
     return len(indices) == 1 or all(map(lt, indices, indices[1:]))
 
 
+def gpus_text(placement: Placement, name_of: Callable[[int], str] = str) -> str:
+    """Format the GPUs of a placement as ``0:0-3+6 2:1``, node by node."""
+    parts = (f"{name_of(node)}:{runs_text(gpus)}" for node, gpus in placement.parts)
+    return " ".join(parts)
+
+
 @lru_cache(maxsize=4096)
 def _shape(counts: tuple[int, ...]) -> Shape:
     return Shape.of(*counts)
@@ -104,10 +110,10 @@ class Assignment:
     Parameters
     ----------
     job, plan, placement
-        Whose it is, how it runs and where.
+        Name of the job, its plan and its GPUs.
     partner
-        The job that holds the very same GPUs at the same time; None alone. It declares this job
-        in turn. No part of comparisons: a job whose partner comes or goes stays as it is.
+        Job that shares the same GPUs; None if there is none. The partner names this job in turn.
+        Comparisons ignore it: a job whose partner comes or goes keeps its assignment.
     """
 
     job: str
@@ -117,18 +123,13 @@ class Assignment:
 
     def __post_init__(self) -> None:
         require_name("job", self.job)
-        needed = self.plan.gpus
-        if needed is not None and needed != self.placement.gpus:
-            raise InputError(
-                f"job {self.job}: plan {self.plan} needs {needed} GPUs, "
-                f"the placement holds {self.placement.gpus}",
-                field="placement",
-            )
+        holder = f"the placement of job {self.job} holds"
+        self.plan.require_gpus(self.placement.gpus, holder, "placement")
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The assignments of one round; jobs that it does not name hold nothing."""
+    """Assignments of one round; jobs without one hold nothing."""
 
     assignments: tuple[Assignment, ...] = ()
 
@@ -140,17 +141,17 @@ class Allocation:
             raise InputError(rule, field="assignments") from None
 
     def by_job(self) -> dict[str, Assignment]:
-        """Return the assignments by the name of their job."""
+        """Return the assignments by job name."""
         return {a.job: a for a in self.assignments}
 
     @property
     def gpus(self) -> int:
-        """GPUs held by all jobs together, those of a pair once."""
+        """Number of GPUs held by all jobs; the GPUs of a pair count once."""
         return gpus_held(self.assignments)
 
 
 def gpus_held(assignments: Iterable[Assignment]) -> int:
-    """Return the number of GPUs held by all assignments together, those of a pair once."""
+    """Return the number of GPUs held by all assignments; the GPUs of a pair count once."""
     alone = paired = 0
     for assignment in assignments:
         if assignment.partner is None:
@@ -161,7 +162,7 @@ def gpus_held(assignments: Iterable[Assignment]) -> int:
 
 
 Sides = tuple[float, ...]
-"""An amount of each side resource, in the order of `formulations.resources.SIDES`."""
+"""Amounts of the side resources, in the order of `formulations.resources.SIDES`."""
 
 _EACH = attrgetter(*(resource.field for resource in SIDES))
 _PER_NODE = tuple(resource.per_node for resource in SIDES)
@@ -169,7 +170,7 @@ _PER_NODE = tuple(resource.per_node for resource in SIDES)
 
 @dataclass(frozen=True, slots=True, order=True)
 class SideDemand:
-    """Node resources other than GPUs that a configuration or a job holds, per GPU of each part.
+    """Demand for node resources other than GPUs, per GPU.
 
     Parameters
     ----------
@@ -197,7 +198,7 @@ class SideDemand:
 
     @property
     def each(self) -> Sides:
-        """The amounts in the order of `SIDES`."""
+        """Amounts in the order of `SIDES`."""
         return tuple(_EACH(self))
 
     def beside(self, asked: SideDemand) -> Sides:
@@ -206,7 +207,7 @@ class SideDemand:
 
 
 NOTHING = SideDemand()
-"""Demand of a job that holds nothing next to its GPUs."""
+"""Demand of a job that needs GPUs only."""
 
 
 def sides_of(node_type: NodeType) -> Sides:
@@ -215,13 +216,13 @@ def sides_of(node_type: NodeType) -> Sides:
 
 
 def held_by_part(sides: Sides, gpus: int) -> Sides:
-    """Return the side resources that a job holds on a node next to a number of GPUs."""
+    """Return the side resources that a job holds on a node with this number of GPUs."""
     pairs = zip(sides, _PER_NODE, strict=True)
     return tuple(need if per_node else gpus * need for need, per_node in pairs)
 
 
 def gpus_beside(sides: Sides, node_type: NodeType) -> int:
-    """Return the number of GPUs of an empty node that a job with this demand may hold."""
+    """Return how many GPUs of an empty node a job with this demand can hold."""
     most = node_type.gpus
     for need, has, per_node in zip(sides, _EACH(node_type), _PER_NODE, strict=True):
         room = has * (1.0 + FEASIBILITY)

@@ -26,12 +26,12 @@ class PlanFamily(StrEnum):
     THREE_D = "3d"
     """Pipeline x tensor x data parallelism (Megatron)."""
     EST = "est"
-    """A fixed number of workers that take turns on any number of GPUs (EasyScale, SC'23)."""
+    """Fixed number of workers that take turns on any number of GPUs (EasyScale, SC'23)."""
 
 
 DETERMINISM = ("d0", "d1", "d2")
-"""How a job's workers keep its loss curve: on as many GPUs as it asked for; on any number of its
-type; on any number of any types."""
+"""Levels of determinism: the loss curve is kept on the requested number of GPUs; on any number of
+the same type; on any number of any types."""
 
 _EST = re.compile(r"est([1-9][0-9]{0,8})-([a-z0-9]{1,16})-(\w[\w.-]{0,99})", re.ASCII)
 _THREE_D = re.compile(r"pp([1-9][0-9]{0,8})-tp([1-9][0-9]{0,8})-dp([1-9][0-9]{0,8})")
@@ -39,7 +39,7 @@ _THREE_D = re.compile(r"pp([1-9][0-9]{0,8})-tp([1-9][0-9]{0,8})-dp([1-9][0-9]{0,
 
 @dataclass(frozen=True, slots=True, order=True)
 class ExecutionPlan:
-    """One way to run a training job; it never changes the global batch size.
+    """Way to run a training job; it never changes the global batch size.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ExecutionPlan:
         ``ga`` and ``gc``: several micro-batches per step; activations recomputed in the
         backward pass.
     workers, determinism, gpu_type
-        Of an EST plan: its workers, one of `DETERMINISM`, and the GPU type that it was made for.
+        Number of workers of an EST plan, one of `DETERMINISM`, and the GPU type it was made for.
 
     Raises
     ------
@@ -97,17 +97,17 @@ class ExecutionPlan:
 
     @classmethod
     def ests(cls, workers: int, determinism: str, gpu_type: str) -> Self:
-        """Return the plan with these workers, made for that GPU type."""
+        """Return an EST plan."""
         return cls(PlanFamily.EST, workers=workers, determinism=determinism, gpu_type=gpu_type)
 
     @classmethod
     def three_d(cls, pp: int, tp: int, dp: int) -> Self:
-        """Return the plan with these pipeline, tensor and data-parallel degrees."""
+        """Return a 3D plan with these pipeline, tensor and data-parallel degrees."""
         return cls(PlanFamily.THREE_D, pp=pp, tp=tp, dp=dp)
 
     @classmethod
     def parse(cls, label: str) -> Self:
-        """Read a label such as ``"zero-offload+gc"``, ``"pp2-tp4-dp4"`` or ``"est16-d2-V100"``.
+        """Return the plan of a label such as ``zero-offload+gc`` or ``pp2-tp4-dp4``.
 
         Raises
         ------
@@ -140,6 +140,24 @@ class ExecutionPlan:
         if self.family is PlanFamily.THREE_D:
             return self.pp * self.tp * self.dp
         return None
+
+    def require_gpus(self, gpus: int, holder: str, field: str) -> None:
+        """Refuse another number of GPUs than the plan needs.
+
+        Parameters
+        ----------
+        gpus, holder
+            Number, and words for what has it: ``"the shape has"``.
+        field
+            Name of the refused field.
+
+        Raises
+        ------
+        InputError
+            If the plan needs a certain number and this is another one.
+        """
+        if self.gpus not in (None, gpus):
+            raise InputError(f"plan {self} needs {self.gpus} GPUs, {holder} {gpus}", field=field)
 
     @property
     def label(self) -> str:

@@ -1,7 +1,6 @@
-"""Ranges of numbers that users set, with the words that state them.
+"""Ranges of numbers that users set.
 
-A range is stated where the setting is declared and serves its command line, its file form and its
-Python form alike.
+A range is stated where a setting is declared and serves command line, file and Python alike.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from morph_opt.core.domain.errors import InputError
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST = 40
-"""Largest number of characters of a number; a double holds no more."""
+"""Largest number of characters of a number; a double needs fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from ``low`` to ``high``.
+    """Range of numbers from ``low`` to ``high``.
 
     Parameters
     ----------
     low, high
-        Both accepted; finite, so that whatever is computed from the number has a bound.
+        Limits, both accepted; finite, so that values computed from the number are bounded.
     above
         Whether ``low`` itself is refused.
     whole
@@ -39,13 +38,13 @@ class Range:
 
     @property
     def words(self) -> str:
-        """The range in words, such as ``a whole number from 1 to 64``."""
+        """Words for the range, such as ``a whole number from 1 to 64``."""
         kind = "a whole number" if self.whole else "a number"
         low = f"above {_plain(self.low)} and up to" if self.above else f"from {_plain(self.low)} to"
         return f"{kind} {low} {_plain(self.high)}"
 
     def holds(self, value: object) -> bool:
-        """Return whether a value is a number of the range; `bool` is none."""
+        """Return whether a value is a number in the range; False for `bool`."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return False
         return self.low <= value <= self.high and not (self.above and value == self.low)
@@ -62,12 +61,12 @@ class Range:
             raise InputError(f"must be {self.words}, got {_short(value)}", field=field)
 
     def parse(self, text: str) -> float:
-        """Return the number that a text states: an `int` if whole, else a `float`.
+        """Return the number in a text: an `int` if the range is of whole numbers, else a `float`.
 
         Raises
         ------
         ValueError
-            If it says none, or one outside.
+            If it is no number, or one outside the range.
         """
         written = (_WHOLE if self.whole else _NUMBER).fullmatch(text)
         if written and len(text) <= _LONGEST:

@@ -1,4 +1,4 @@
-"""The immutable snapshot that a policy sees at a round boundary."""
+"""Immutable snapshot that a policy sees at a round boundary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from morph_opt.core.domain.plan import ExecutionPlan
 from morph_opt.core.domain.starting import StartPrices
 
 MOST_S, MOST_GPU_S = 1e12, 1e18
-"""Largest instant, duration or count of a state, and GPU-seconds: their products stay doubles."""
+"""Largest seconds or counts of a state, and GPU-seconds; their products stay finite doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +24,30 @@ class JobState:
     Parameters
     ----------
     job
-        As submitted.
+        Job as submitted.
     iterations_done
         Progress kept so far; fractional, because jobs stop anywhere in a round.
     running
-        What the job holds as the round begins; None when it is queued.
+        Assignment as the round begins; None if the job is queued.
     restart_left_s
         Seconds of start-up that a running job still has ahead of it.
     restart_s
-        What a (re)start of this job costs.
+        Seconds of start-up of a (re)start.
     resume_s, migrate_s
-        What it costs in its plan and with its GPU counts on the nodes that it holds or held last,
-        and what in its plan with as many GPUs elsewhere; at most ``migrate_s`` and ``restart_s``.
-        None: what these are.
+        Seconds of start-up in the same plan: with the same GPU counts on the same nodes, and with
+        as many GPUs elsewhere; at most ``migrate_s`` and ``restart_s``. None for that limit.
     attained_gpu_s
         GPU-seconds held so far, start-up included.
     executed_s, queued_s
         Seconds with and without GPUs since submission.
     starts
-        Times that the job was given GPUs or changed them.
+        Number of times that the job was given GPUs or changed them.
     last_held
-        What a queued job held before it was stopped; None where nothing of it is left: it never
-        ran, was stopped in its start-up, or a node of it failed since.
+        Assignment that a queued job held before it was stopped; None if nothing of it is left: it
+        never ran, was stopped in its start-up, or a node of it failed since.
     recent_starts_s
-        Instants of the (re)starts of the last hour at least, ascending. The first start of all is
-        not a restart: it may be among them, as ``first_start_s``, and does not count.
+        Instants of the (re)starts of at least the last hour, ascending. The first start of all
+        (``first_start_s``) may be among them and does not count.
     first_start_s, last_start_s, last_stop_s
         Instants of the first and latest (re)start and the latest preemption; None before that.
     """
@@ -93,7 +92,7 @@ class JobState:
 
     @property
     def kept(self) -> Assignment | None:
-        """Assignment that the next start may keep a part of: the current or the last one.
+        """Current or last assignment, which makes the next start cheaper if it is kept.
 
         A start-up that is cut short leaves nothing.
         """
@@ -102,18 +101,18 @@ class JobState:
         return self.running if self.restart_left_s == 0.0 else None
 
     def start_up_s(self, plan: ExecutionPlan, placement: Placement) -> float:
-        """Return the start-up time of running so from now on; 0 if the job does already."""
+        """Return the seconds of start-up in a plan and placement; 0 for the current ones."""
         return self.prices.of_start(self.kept, plan, placement)
 
     @property
     def iterations_left(self) -> float:
-        """Work still to do."""
+        """Iterations left to do."""
         return max(0.0, self.job.iterations - self.iterations_done)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """State of a round that a policy may look at: jobs, progress, GPUs held, nodes up.
+    """State of a round that a policy may see: jobs, progress, GPUs held, nodes up.
 
     Parameters
     ----------
@@ -126,7 +125,7 @@ class RoundState:
     cluster
         All nodes, also those that are down.
     jobs
-        Active jobs; kept in order of submission, then name, whatever order they are given in.
+        Active jobs, in any order; kept in order of submission, then name.
     unavailable
         Indices of nodes that are failed or drained: nothing may be placed there. A job that
         runs on a drained node may stay until it is moved; a failed node holds nothing.
@@ -159,12 +158,12 @@ class RoundState:
 
     @property
     def held(self) -> Allocation:
-        """The running allocation."""
+        """Running allocation."""
         return Allocation(tuple(s.running for s in self.jobs if s.running is not None))
 
 
 def first_boundary(time_s: float, interval_s: float) -> int:
-    """Return the number k >= 1 of the first boundary ``k * interval_s`` not before an instant."""
+    """Return the smallest k >= 1 with ``k * interval_s`` at or after an instant."""
     number = max(1, math.ceil(time_s / interval_s))
     while number * interval_s < time_s:  # the quotient may be rounded down
         number += 1

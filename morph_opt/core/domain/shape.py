@@ -1,4 +1,4 @@
-"""Shapes: numbers of GPUs that a job holds per node, whichever nodes these are."""
+"""Shapes: GPU counts of a job per node, whichever nodes these are."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Shape:
 
     @classmethod
     def parse(cls, label: str) -> Self:
-        """Read ``"8+8+4"``.
+        """Return the shape of a label such as ``"8+8+4"``.
 
         Raises
         ------
@@ -80,16 +80,15 @@ class Shape:
 
 
 MOST_PARTS = 1 << 16
-"""Largest number of parts of all shapes that `partitions` lists: 200 GPUs on nodes of 8 have
-10^8."""
+"""Limit of the parts of all shapes of `partitions` together: 200 GPUs on nodes of 8 have 10^8."""
 
 
 @lru_cache(maxsize=256)
 def partitions(total: int, largest: int) -> tuple[Shape, ...]:
     """Return the shapes of ``total`` GPUs with parts up to ``largest``, fewest nodes first.
 
-    Every one, as long as they have at most `MOST_PARTS` parts together (gangs of up to 32 GPUs on
-    nodes of 8); of more, the first, which are the tightest, and at least one.
+    All shapes if they have at most `MOST_PARTS` parts together (gangs of up to 32 GPUs on nodes of
+    8); else the first, which are the tightest, and at least one.
     """
     found: list[Shape] = []
     listed = 0
@@ -107,12 +106,12 @@ def _split(total: int, nodes: int, largest: int) -> Iterator[tuple[int, ...]]:
 
     Each is made from the one before, in place, so that neither depth nor memory grows.
     """
-    # The first takes as much as it can and leaves 1 for everyone behind it.
+    # The first part takes as much as it can and leaves 1 for each later part.
     parts = [1] * nodes
     _fill(parts, 0, total - nodes, largest)
     while True:
         yield tuple(parts)
-        # The last part that can give one away to those behind it, all of them being lower still.
+        # The last part that can give one GPU to the later ones, all of which stay smaller.
         behind = 0
         for at in range(nodes - 1, -1, -1):
             if behind + 1 <= (nodes - 1 - at) * (parts[at] - 1) and parts[at] > 1:
@@ -127,7 +126,7 @@ def _split(total: int, nodes: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 
 def _fill(parts: list[int], start: int, extra: int, largest: int) -> None:
-    """Add ``extra`` to the parts from ``start`` on, up to the limit of each."""
+    """Add ``extra`` GPUs to the parts from ``start`` on, up to ``largest`` each."""
     for at in range(start, len(parts)):
         if not extra:
             return

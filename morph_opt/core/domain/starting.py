@@ -1,4 +1,4 @@
-"""Prices of starts: lowest on the nodes that a job had before, lower in its last plan."""
+"""Start-up times: shortest on a job's former nodes, shorter in its former plan."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from morph_opt.core.domain.placement import Assignment, Placement
 from morph_opt.core.domain.plan import ExecutionPlan
 
 LONGEST_S = 1e12
-"""Largest price of a start."""
+"""Largest start-up time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartPrices:
-    """Seconds of start-up: anywhere, on the same nodes, and in the same plan.
+    """Seconds of start-up: in general, in the same plan, and on the same nodes.
 
     Parameters
     ----------
     restart_s
-        Of a start in another plan or with another number of GPUs, and of any where nothing of the
-        job is left.
+        Start in another plan or with another number of GPUs, or of a job that kept nothing.
     migrate_s
-        In the plan that it had, with as many GPUs, on other nodes; at most ``restart_s``.
+        Start in the former plan with as many GPUs on other nodes; at most ``restart_s``.
     resume_s
-        The same on the nodes that it had, as many GPUs on each, whichever these are; at most
-        ``migrate_s``.
+        Start in the former plan with as many GPUs on each former node; at most ``migrate_s``.
 
     Raises
     ------
@@ -52,7 +50,7 @@ class StartPrices:
         Parameters
         ----------
         restart_s, migrate_s, resume_s
-            Seconds of start-up, see `StartPrices`; None: as much as the next expensive kind.
+            Seconds of start-up, see `StartPrices`; None for the next longer one.
         """
         migrate = restart_s if migrate_s is None else migrate_s
         return cls(restart_s, migrate, migrate if resume_s is None else resume_s)
@@ -68,9 +66,9 @@ class StartPrices:
         Parameters
         ----------
         kept
-            What the job holds or held last; None if that is lost.
+            Assignment that the job holds or held last; None if that is lost.
         plan, where
-            What it starts in.
+            Plan and GPUs of the start.
         """
         if kept is None or plan != kept.plan or where.gpus != kept.placement.gpus:
             return self.restart_s

@@ -15,18 +15,18 @@ from morph_opt.core.domain.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A group of jobs that is cut to its best at the boundary at which all have reported.
+    """Group of jobs (trials) of which only the best continue once all have reported.
 
-    What its trials come to is the workload's secret: no policy sees the ranks.
+    The ranking belongs to the workload: no policy sees it.
 
     Parameters
     ----------
     name
-        Of the group.
+        Name of the group.
     ranked
         Names of its jobs, best first.
     keep
-        How many of them go on; 0 where those who do are complete.
+        Number of jobs that continue; 0 if those are complete already.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class Search:
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """Jobs that end at the cut."""
+        """Jobs that are cancelled at the cut."""
         return self.ranked[self.keep :]
 
 
@@ -59,13 +59,13 @@ class Trace:
     Parameters
     ----------
     name
-        What the user calls it, for example ``"base"`` or ``"morphling/base"``.
+        Name, for example ``"base"`` or ``"morphling/base"``.
     jobs
         At least one, sorted by submission (equal times keep the order of the file).
     description
-        One line on where the jobs come from; twins say here that they are twins.
+        Origin of the jobs in one line; states that a twin is one.
     searches
-        Groups of jobs of which only the best go on.
+        Groups of jobs of which only the best continue.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class Trace:
         Parameters
         ----------
         name, description
-            For readers.
+            Name and origin, for readers.
         jobs
             In any order.
         searches
@@ -129,7 +129,7 @@ class Trace:
         return cls(name, ordered, description, tuple(searches))
 
     def of_jobs(self, jobs: Iterable[Job]) -> Trace:
-        """Return the trace of some of its jobs; searches keep the trials that are left."""
+        """Return the trace with these of its jobs; searches keep their remaining trials."""
         kept = tuple(jobs)
         names = {job.name for job in kept}
         left = (
@@ -144,7 +144,7 @@ class Trace:
 
     @property
     def sha256(self) -> str:
-        """Digest of the jobs' content, independent of the file that they came from."""
+        """Digest of the jobs, independent of the file that they came from."""
         digest = hashlib.sha256()
         for job in self.jobs:
             digest.update("|".join(_content(job)).encode() + b"\n")
@@ -154,7 +154,7 @@ class Trace:
 
 
 def _content(job: Job) -> tuple[str, ...]:
-    """Return what the digest covers; later fields only where they are set."""
+    """Return the values that the digest covers; fields of later versions only if set."""
     content: tuple[str, ...] = (
         job.name,
         job.model,

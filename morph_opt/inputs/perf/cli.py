@@ -160,7 +160,7 @@ def _candidates(entry: ModelEntry, max_gpus: int) -> list[Pair]:
 
 def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
     from morph_opt.inputs.perf.fitting.checks import check_units
-    from morph_opt.inputs.perf.fitting.runs_csv import read_runs
+    from morph_opt.inputs.perf.fitting.runs import read_runs
 
     if options.runs is None:
         return []
@@ -306,9 +306,7 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
     from morph_opt.inputs.perf.memory.plan import judge, tensor_group
 
     facts = known_facts(model)
-    if plan.gpus is not None and plan.gpus != shape.gpus:
-        rule = f"plan {plan} is for {plan.gpus} GPUs, shape {shape} has {shape.gpus}"
-        raise InputError(rule, field="shape")
+    plan.require_gpus(shape.gpus, f"the shape {shape} has", "shape")
     if gpu not in GPU_TYPES:
         raise InputError(unknown("GPU type", gpu, GPU_TYPES), field="gpu")
     node_type = A800_NODE

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from morph_opt.core.domain.errors import BrokenWordError
+from morph_opt.core.domain.errors import ContractError
 
 DIGITS = 9
 """Significant digits of numbers in JSON, so that noise in the last bits does not show."""
@@ -16,7 +16,7 @@ NOISE = 1e-14
 """Relative error of a value that is noise: it does not round the value down by a digit."""
 
 
-class UnexplainedError(BrokenWordError):
+class UnexplainedError(ContractError):
     """Error: the solver found no answer within its limits to explain a round with."""
 
 

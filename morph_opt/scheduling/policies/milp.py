@@ -11,7 +11,7 @@ from formulations.round.check import check
 from formulations.round.rules import broken_rule
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.core.domain import Allocation, InputError, RoundState
-from morph_opt.core.domain.errors import BrokenWordError, typed
+from morph_opt.core.domain.errors import ContractError, typed
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.decision.at_best import at_best, lasts_until_event
@@ -41,7 +41,7 @@ CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the recomputed one."""
 
 
-class ClaimError(BrokenWordError):
+class ClaimError(ContractError):
     """Error: the solver's objective differs from the one recomputed from the decision."""
 
 

@@ -40,7 +40,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.domain import Assignment, Cluster, Job, PlanFamily, RoundState
-from morph_opt.core.domain.errors import BrokenWordError
+from morph_opt.core.domain.errors import ContractError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Violation:
         return f"{self.rule}: {where}{jobs} {', '.join(self.jobs)}: {self.detail}"
 
 
-class AllocationError(BrokenWordError):
+class AllocationError(ContractError):
     """Error: a policy's allocation breaks a rule; the replay stops.
 
     Parameters

@@ -23,12 +23,11 @@ from morph_opt.scheduling.policies.base import Decision, RoundReport
 from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunFacts, RunLookup
 from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
-from morph_opt.simulation.engine.coming import Completions, NodeStatuses
+from morph_opt.simulation.engine.coming import Completions, NodeStatuses, Searches
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.initial import begin_from
 from morph_opt.simulation.engine.live import LiveJob, changes
 from morph_opt.simulation.engine.node_events import NodeEvent
-from morph_opt.simulation.engine.searches import Searches
 from morph_opt.simulation.events.log import (
     Cancelled,
     Completed,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from morph_opt.core.domain import InputError, Job, Placement, Trace
+from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.events.log import (
     Begun,
     Cancelled,
@@ -63,38 +64,37 @@ class Segment:
 
     Parameters
     ----------
-    placement, plan
-        What it held.
+    job, plan, placement
+        Name of the job, its plan, and its GPUs.
     start_s, end_s
         ``end_s`` is the completion, the stop, or the end of the replay.
     restart_s, iteration_s
-        Start-up at the beginning, then seconds per iteration.
+        Start-up at the beginning, then seconds per iteration alone on the GPUs.
     iterations_from
         Progress at its beginning.
     sharing
-        Where partners came and went: instant, whether one is there from then on, and seconds per
-        iteration; empty for a segment that was alone.
+        Changes of partner: instant, the partner from then on or None, and seconds per iteration;
+        empty for a segment that was alone.
     kind, ended_by
-        Why it began, and what ended it: ``complete``, ``cancel``, ``change`` (other GPUs or another
-        plan), ``policy``, ``node-failure``, or ``end`` of the replay.
+        Why it began (``first``, ``resume``, ``change``, ``held``), and what ended it:
+        ``complete``, ``cancel``, ``change`` (other GPUs or another plan), ``policy``,
+        ``node-failure``, or ``end`` of the replay.
     iterations_lost
         Progress that the stop took away.
-    partners
-        The partner from each instant of ``sharing`` on, None where it has gone.
     """
 
-    placement: Placement
+    job: str
     plan: str
+    placement: Placement
     start_s: float
     end_s: float
     restart_s: float
     iteration_s: float
     iterations_from: float
-    sharing: tuple[tuple[float, bool, float], ...] = ()
-    kind: StartKind = StartKind.FIRST
-    ended_by: str = "end"
-    iterations_lost: float = 0.0
-    partners: tuple[str | None, ...] = ()
+    sharing: tuple[tuple[float, str | None, float], ...]
+    kind: str
+    ended_by: str
+    iterations_lost: float
 
     @property
     def held_s(self) -> float:
@@ -117,27 +117,22 @@ class Segment:
             for from_s, until_s, _, seconds in self.stretches()
         )
 
-    def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
-        """Return intervals with the jobs on the same GPUs."""
-        for (from_s, until_s, _, _), partner in zip(
-            self.stretches(), (None, *self.partners), strict=True
-        ):
-            if until_s > from_s:
-                yield from_s, until_s, partner
-
-    def stretches(self) -> Iterator[tuple[float, float, bool, float]]:
-        """Return intervals: from, until, whether shared, seconds per iteration."""
-        marks = ((self.start_s, False, self.iteration_s), *self.sharing)
+    def stretches(self) -> Iterator[tuple[float, float, str | None, float]]:
+        """Return intervals: from, until, partner if any, seconds per iteration."""
+        marks = ((self.start_s, None, self.iteration_s), *self.sharing)
         ends = (*(mark[0] for mark in marks[1:]), self.end_s)
-        for (from_s, shared, seconds), until_s in zip(marks, ends, strict=True):
-            yield from_s, until_s, shared, seconds
+        for (from_s, partner, seconds), until_s in zip(marks, ends, strict=True):
+            yield from_s, until_s, partner, seconds
 
     def shared_s_between(self, begin_s: float, close_s: float) -> float:
         """Return the seconds of a window in which a partner held the same GPUs."""
         return sum(
-            max(0.0, min(until_s, close_s) - max(from_s, begin_s))
-            for from_s, until_s, shared, _ in self.stretches()
-            if shared
+            (
+                max(0.0, min(until_s, close_s) - max(from_s, begin_s))
+                for from_s, until_s, partner, _ in self.stretches()
+                if partner is not None
+            ),
+            0.0,
         )
 
     def gpu_s_between(self, begin_s: float, close_s: float) -> float:
@@ -153,14 +148,24 @@ class Segment:
         return self.gpu_s_between(self.start_s, self.end_s)
 
     @property
+    def shared_s(self) -> float:
+        """Seconds next to a partner, start-up included."""
+        return self.shared_s_between(self.start_s, self.end_s)
+
+    @property
     def shared_gpu_s(self) -> float:
         """GPU-seconds held in a pair, counted half."""
-        return 0.5 * self.gpus * self.shared_s_between(self.start_s, self.end_s)
+        return 0.5 * self.gpus * self.shared_s
 
     @property
     def gpus(self) -> int:
         """Number of GPUs held."""
         return self.placement.gpus
+
+    @property
+    def allocated_gpus(self) -> str:
+        """GPUs held: ``0:0-3 2:1`` are four of node 0 and one of node 2."""
+        return gpus_text(self.placement)
 
 
 @dataclass(slots=True)
@@ -280,8 +285,8 @@ def read_history(events: Iterable[Event], trace: Trace) -> History:
     return reader.history()
 
 
-def segments_of(events: Iterable[Event]) -> Iterator[tuple[str, Segment]]:
-    """Yield segments with their job, in the order in which they end.
+def segments_of(events: Iterable[Event]) -> Iterator[Segment]:
+    """Yield the segments of all jobs, in the order in which they end.
 
     Raises
     ------
@@ -303,7 +308,7 @@ class _OpenSegments:
         self._open: dict[str, Started] = {}
         self._sharing: dict[str, list[Shared]] = {}
 
-    def after(self, event: Event) -> Iterator[tuple[str, Segment]]:
+    def after(self, event: Event) -> Iterator[Segment]:
         """Take in the next event and return the segment that it ends, if any."""
         match event:
             case Started():
@@ -323,31 +328,29 @@ class _OpenSegments:
             case _:
                 pass
 
-    def all_at(self, end_s: float) -> Iterator[tuple[str, Segment]]:
+    def all_at(self, end_s: float) -> Iterator[Segment]:
         """Return the segments that the end of the replay cuts off."""
         for job in list(self._open):
             yield self._ended(job, end_s, "end")
 
-    def _ended(
-        self, job: str, end_s: float, ended_by: str, lost: float = 0.0
-    ) -> tuple[str, Segment]:
+    def _ended(self, job: str, end_s: float, ended_by: str, lost: float = 0.0) -> Segment:
         started = self._open.pop(job, None)
         if started is None:
             raise InputError(f"stops job {job!r}, which does not run", field="events")
         shared = self._sharing.pop(job, ())
-        return job, Segment(
-            started.placement,
+        return Segment(
+            job,
             started.plan.label,
+            started.placement,
             started.time_s,
             end_s,
             started.restart_s,
             started.iteration_s,
             started.iterations_done,
-            tuple((mark.time_s, mark.partner is not None, mark.iteration_s) for mark in shared),
-            started.kind,
+            tuple((mark.time_s, mark.partner, mark.iteration_s) for mark in shared),
+            str(started.kind),
             ended_by,
             lost,
-            tuple(mark.partner for mark in shared),
         )
 
 
@@ -415,9 +418,9 @@ class HistoryReader:
             raise InputError("the event log is not one of this trace", field="events")
         return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)
 
-    def _keep(self, ended: Iterable[tuple[str, Segment]]) -> None:
-        for job, segment in ended:
-            self._record(job).segments.append(segment)
+    def _keep(self, ended: Iterable[Segment]) -> None:
+        for segment in ended:
+            self._record(segment.job).segments.append(segment)
 
     def _record(self, job: str) -> JobRecord:
         if job not in self._records:

@@ -134,7 +134,7 @@ def covered_s(stretches: list[Stretch]) -> float:
 
 def shared_s(record: JobRecord) -> float:
     """Return the seconds that a job ran next to a partner, start-up included."""
-    return sum((s.shared_s_between(s.start_s, s.end_s) for s in record.segments), 0.0)
+    return sum((segment.shared_s for segment in record.segments), 0.0)
 
 
 def packing_metrics(history: History) -> dict[str, str | float | int | None]:

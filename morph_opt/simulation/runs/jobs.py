@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import nan
 
-from morph_opt.core.domain import Cluster, Placement
+from morph_opt.core.domain import Cluster
 from morph_opt.core.domain.missing import MissingEqual
-from morph_opt.core.domain.placement import runs_text
+from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.metrics.cost import job_cost_usd, slo_state
 from morph_opt.simulation.metrics.history import History, JobRecord
 from morph_opt.simulation.metrics.schedule import queued_s, shared_s
@@ -171,9 +171,3 @@ def _state(record: JobRecord) -> str:
 
 def _known(value: float | None) -> float:
     return nan if value is None else value
-
-
-def gpus_text(placement: Placement, name_of: Callable[[int], str] = str) -> str:
-    """Format the GPUs of a placement as ``0:0-3+6 2:1``, node by node."""
-    parts = (f"{name_of(node)}:{runs_text(gpus)}" for node, gpus in placement.parts)
-    return " ".join(parts)

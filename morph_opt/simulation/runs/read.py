@@ -27,80 +27,23 @@ from morph_opt.core.domain import ExecutionPlan, InputError, Placement
 from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import unknown
+from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.events.log import Event, event_from_line, label_of
 from morph_opt.simulation.metrics.history import Segment, segments_of
 from morph_opt.simulation.runs.jobs import COLUMNS as JOB_COLUMNS
-from morph_opt.simulation.runs.jobs import FORMER, PACKED_COLUMNS, JobRow, gpus_text
+from morph_opt.simulation.runs.jobs import FORMER, PACKED_COLUMNS, JobRow
 from morph_opt.simulation.runs.rounds import COLUMNS as ROUND_COLUMNS
 from morph_opt.simulation.runs.rounds import RoundRow
 from morph_opt.simulation.runs.rows import Records, Row, columns, from_cells
 from morph_opt.simulation.runs.summary import Summary
 from morph_opt.simulation.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
-
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
-    """Time in which a job held the same GPUs with the same plan.
-
-    Parameters
-    ----------
-    job, plan
-        Which, and how it ran.
-    start_s, end_s, held_s
-        From, until, and the difference.
-    gpus, allocated_gpus
-        How many GPUs, and which: ``0:0-3 2:1`` are four of node 0 and one of node 2.
-    startup_s
-        Seconds of these before progress began.
-    iteration_s
-        Seconds per iteration after that, alone on the GPUs.
-    iterations_from, iterations
-        Progress at its beginning, and what was done in it, those included that were lost later.
-    shared_s
-        Seconds next to a partner.
-    kind, ended_by
-        Why it began (``first``, ``resume``, ``change``) and what ended it: ``complete``,
-        ``change``, ``policy``, ``node-failure``, or ``end`` of the replay.
-    iterations_lost
-        Progress that the stop took away.
-    """
-
-    job: str
-    plan: str
-    start_s: float
-    end_s: float
-    held_s: float
-    gpus: int
-    allocated_gpus: str
-    startup_s: float
-    iteration_s: float
-    iterations_from: float
-    iterations: float
-    shared_s: float
-    kind: str
-    ended_by: str
-    iterations_lost: float
-
-    @classmethod
-    def of(cls, job: str, segment: Segment) -> SegmentRow:
-        """Return the row of a segment."""
-        return cls(
-            job,
-            segment.plan,
-            segment.start_s,
-            segment.end_s,
-            segment.held_s,
-            segment.gpus,
-            gpus_text(segment.placement),
-            segment.startup_s,
-            segment.iteration_s,
-            segment.iterations_from,
-            segment.iterations,
-            segment.shared_s_between(segment.start_s, segment.end_s),
-            str(segment.kind),
-            segment.ended_by,
-            segment.iterations_lost,
-        )
+SEGMENT_COLUMNS = (
+    "job", "plan", "start_s", "end_s", "held_s", "gpus", "allocated_gpus", "startup_s",
+    "iteration_s", "iterations_from", "iterations", "shared_s", "kind", "ended_by",
+    "iterations_lost",
+)  # fmt: skip
+"""Columns of a table of segments: fields and properties of `Segment`."""
 
 
 class EventLog(Records[Event]):
@@ -189,10 +132,9 @@ class Run:
         return Records(self.parts.rounds(), ROUND_COLUMNS)
 
     @cached_property
-    def segments(self) -> Records[SegmentRow]:
+    def segments(self) -> Records[Segment]:
         """GPUs held by each job over time, ordered by end."""
-        rows = (SegmentRow.of(job, segment) for job, segment in segments_of(self.events))
-        return Records(rows, columns(SegmentRow))
+        return Records(segments_of(self.events), SEGMENT_COLUMNS)
 
     @cached_property
     def events(self) -> EventLog:

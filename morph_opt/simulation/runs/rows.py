@@ -46,6 +46,12 @@ def _places(kind: type) -> Mapping[str, _Place]:
     return _PLACES[kind]
 
 
+def _reader(kind: type, name: str) -> Callable[[object], Any]:
+    """Return the function that reads a column: a field of the row, or one of its properties."""
+    place = _places(kind).get(name)
+    return attrgetter(name) if place is None else place.read
+
+
 def columns(kind: type) -> tuple[str, ...]:
     """Return the names of a row's fields, in order; nested dataclasses are flattened."""
     return tuple(_places(kind))
@@ -159,7 +165,7 @@ class Records(Sequence[Row], Generic[Row]):
         """
         if name not in self.names:
             raise InputError(unknown("column", str(name), self.names))
-        return [_places(type(row))[name].read(row) for row in self]
+        return [_reader(type(row), name)(row) for row in self]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a data frame of the rows; NaN or None if there is no value."""

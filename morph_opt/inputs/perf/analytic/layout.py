@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from morph_opt.core.domain import ExecutionPlan, InputError, PlanFamily, Shape
+from morph_opt.core.domain import ExecutionPlan, PlanFamily, Shape
 
 GPUS_PER_RAIL = 2
 """Number of GPUs that share one network card."""
@@ -143,10 +143,7 @@ def _data_parallel(shape: Shape, plan: ExecutionPlan) -> Layout:
 
 
 def _three_d(shape: Shape, plan: ExecutionPlan) -> Layout:
-    if plan.gpus != shape.gpus:
-        raise InputError(
-            f"plan {plan} needs {plan.gpus} GPUs, the shape {shape} has {shape.gpus}", field="shape"
-        )
+    plan.require_gpus(shape.gpus, f"the shape {shape} has", "shape")
     homes = [node for node, part in enumerate(shape.parts) for _ in range(part)]
     stage = plan.tp * plan.dp
     stages = [homes[first : first + stage] for first in range(0, len(homes), stage)]

@@ -53,11 +53,7 @@ class Measurement:
         require_name("model", self.model)
         require_name("gpu_type", self.gpu_type)
         require_iteration_s(self.iteration_s)
-        if self.plan.gpus not in (None, self.shape.gpus):
-            raise InputError(
-                f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
-                field="shape",
-            )
+        self.plan.require_gpus(self.shape.gpus, "the shape has", "shape")
 
 
 class MeasuredTable:

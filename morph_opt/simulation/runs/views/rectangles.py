@@ -74,7 +74,9 @@ def rectangles_of(
     rows: list[tuple[float, ...]] = []
     for number, (job, segment) in enumerate(segments):
         until_s = segment.start_s + segment.startup_s
-        for begin_s, end_s, partner in segment.partner_stretches():
+        for begin_s, end_s, partner, _ in segment.stretches():
+            if end_s <= begin_s:
+                continue
             other = -1 if partner is None else index_of.get(partner, -1)
             for node, low, high in blocks(segment):
                 bottom, top = float(first[node] + low), float(first[node] + high + 1)

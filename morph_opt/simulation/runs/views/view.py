@@ -124,7 +124,8 @@ class RunView:
 
         def found() -> list[tuple[int, Segment]]:
             rows = []
-            for job, segment in segments_of(self.run.events):
+            for segment in segments_of(self.run.events):
+                job = segment.job
                 if job not in index:
                     raise InputError(f"names job {job!r}, which is not in jobs.csv")
                 if any(
