@@ -15,7 +15,7 @@ from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.core.domain import InputError
 from morph_opt.core.table import Table
-from morph_opt.scheduling.solvers.highs import HIGHS
+from morph_opt.scheduling.solvers.parameters import HIGHS
 from morph_opt.scheduling.solvers.registry import ENTRIES
 
 LAST_WITH_ALL = "0da3eca"

@@ -12,7 +12,8 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from morph_opt.core.domain import InputError
-from morph_opt.sweep.executors import FIELD, RETRIES
+from morph_opt.sweep.executors import FIELD
+from morph_opt.sweep.parameters import PROCESSES
 
 
 class RayExecutor(Executor):
@@ -30,7 +31,7 @@ class RayExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A task of Ray; its exceptions are those of the future."""
-        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(fn)
+        task = self._ray.remote(num_cpus=1, max_retries=PROCESSES.retries)(fn)
         self._asked.append(task.remote(*args, **kwargs))
         future: Future[Any] = self._asked[-1].future()
         return future

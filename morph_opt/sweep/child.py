@@ -21,13 +21,10 @@ from queue import Empty, SimpleQueue
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import as_process, run_command
 from morph_opt.core.commandline.types import whole
+from morph_opt.sweep.parameters import PROCESSES
 
 ORPHANED = 75
 """Exit status if the worker is gone (EX_TEMPFAIL of sysexits.h)."""
-MOST = 100
-"""Largest number of cells that a process runs."""
-IDLE_S = 60.0
-"""Longest time in seconds that a process waits for its next cell."""
 
 
 def make_parser() -> LineParser:
@@ -47,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
     answers = os.dup(1)
     _onto(Path(os.devnull), 1)  # prints of a user's policy are no answers
-    for _ in range(MOST):
+    for _ in range(PROCESSES.cells):
         try:
-            folder = Path(folders.get(timeout=IDLE_S))
+            folder = Path(folders.get(timeout=PROCESSES.idle_s))
         except Empty:
             break
         _onto(folder / "stderr", 2)

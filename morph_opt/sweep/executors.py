@@ -20,14 +20,9 @@ from morph_opt.core.documents import read_json
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.extend import extension, made_by
+from morph_opt.sweep.parameters import PROCESSES
 
 FIELD = "--on"
-CONNECT_S = 10
-"""Longest time in seconds until a scheduler answers."""
-WORKERS_S = 60
-"""Longest time in seconds until a first worker joins."""
-RETRIES = 2
-"""Number of times that an executor repeats a call whose worker was lost."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 
@@ -72,20 +67,20 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     connect: Any = distributed.Client
     where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
-        client: Any = connect(**where, timeout=CONNECT_S, set_as_default=False)
+        client: Any = connect(**where, timeout=PROCESSES.connect_s, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         why = " ".join(str(error).split())[:200]
         rule = f"no Dask scheduler answers at {address!r} ({why})"
         raise InputError(rule, field=FIELD) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=WORKERS_S)
+            client.wait_for_workers(1, timeout=PROCESSES.workers_s)
         except TimeoutError as error:
-            rule = f"no worker joined {address!r} within {WORKERS_S} s"
+            rule = f"no worker joined {address!r} within {PROCESSES.workers_s:g} s"
             raise InputError(rule, field=FIELD) from error
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         # pure=False: equal calls stay separate calls, so that a failed one can be repeated.
-        pool: Executor = client.get_executor(pure=False, retries=RETRIES)
+        pool: Executor = client.get_executor(pure=False, retries=PROCESSES.retries)
         yield pool, count
 
 

@@ -29,11 +29,11 @@ from morph_opt.core.documents.writing import toml_text
 from morph_opt.inputs.traces.registry import trace_paths, with_paths
 from morph_opt.simulation.runs.write import CONFIG, SUMMARY
 from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
+from morph_opt.sweep.parameters import PROCESSES
 
 STOP = threading.Event()
 """Event that is set when this process gives up: children are ended, no further ones started."""
 
-_POLL_S = 0.25
 _HUNGRY = re.compile(r"memory|MemoryError|bad_alloc|map segment|cannot allocate", re.IGNORECASE)
 
 
@@ -197,7 +197,7 @@ def _waited(child: subprocess.Popen[bytes], folder: Path, ends: float) -> tuple[
         left = ends - time.monotonic()
         if left <= 0.0:
             return None, False
-        if answer.poll(1000.0 * min(_POLL_S, left)):
+        if answer.poll(1000.0 * min(PROCESSES.poll_s, left)):
             if os.read(child.stdout.fileno(), 64):
                 return 0, True
             with suppress(subprocess.TimeoutExpired):

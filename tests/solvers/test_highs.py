@@ -11,6 +11,7 @@ import pytest
 from morph_opt.scheduling.solvers import highs as adapter
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from morph_opt.scheduling.solvers.outcome import Limits, Status, Stop
+from morph_opt.scheduling.solvers.parameters import HIGHS
 from tests.solvers import models
 
 SMALL = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))
@@ -116,7 +117,7 @@ def test_rows_are_optional(rows: int) -> None:
 def test_options_by_size_are_reset_from_solve_to_solve() -> None:
     assert dict(adapter.round_options(SMALL))["presolve"] == "off"
     assert [name for name, _ in adapter.round_options(SMALL.relaxed())] == ["small_matrix_value"]
-    large = models.hard(adapter.HIGHS.presolve_columns, 1)
+    large = models.hard(HIGHS.presolve_columns, 1)
     assert dict(adapter.round_options(large))["presolve"] == "choose"
     solver = HighsSolver()
     solver.solve(SMALL, Limits())

@@ -34,6 +34,7 @@ from morph_opt.sweep.cli import main
 from morph_opt.sweep.driver import Progress
 from morph_opt.sweep.executors import executor
 from morph_opt.sweep.order import MISSED, Order
+from morph_opt.sweep.parameters import ProcessParams
 from morph_opt.sweep.spec import Spec, list_text, read_spec, scenario_of
 from tests.waiting import until
 
@@ -474,7 +475,7 @@ def test_unavailable_executor_is_refused(
 ) -> None:
     if on.startswith("dask"):
         pytest.importorskip("distributed")
-    monkeypatch.setattr("morph_opt.sweep.executors.CONNECT_S", 0.3)
+    monkeypatch.setattr("morph_opt.sweep.executors.PROCESSES", ProcessParams(connect_s=0.3))
     with pytest.raises(InputError, match=complaint), executor(on):
         pass
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import highspy
 import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.core.domain._validate import require_int
 from morph_opt.scheduling.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.scheduling.solvers.meaning import Meaning
 from morph_opt.scheduling.solvers.outcome import Limits
+from morph_opt.scheduling.solvers.parameters import HIGHS
 from morph_opt.scheduling.solvers.recheck import sound
 
 _STATUS = highspy.HighsModelStatus
@@ -87,30 +85,6 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
         message=highs.modelStatusToString(code),
         row_duals=duals,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class HighsParams:
-    """Sizes of integer models at which options change (reports/rounds/options.md)."""
-
-    presolve_columns: int = 150
-    """Number of columns from which a model is presolved; smaller ones solve faster without."""
-    neighbour_columns: int = 1_000
-    """Number of columns from which RENS searches near the root's relaxation.
-
-    Without a good solution there, models whose relaxation all but proves one are branched on for
-    long.
-    """
-
-    def __post_init__(self) -> None:
-        require_int("presolve_columns", self.presolve_columns, at_least=0)
-        require_int("neighbour_columns", self.neighbour_columns, at_least=0)
-
-
-HIGHS = HighsParams()
-
-FINE = 1e-9
-"""Feasibility tolerance of a second run, if rounding integers breaks the first one's point."""
 
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
@@ -188,7 +162,7 @@ class HighsSolver(Adapter):
             return answer
         # An integer column of 1e-7 counts as 0, and opens a row with an entry of 1e7.
         for option in ("mip_feasibility_tolerance", "primal_feasibility_tolerance"):
-            highs.setOptionValue(option, FINE)
+            highs.setOptionValue(option, HIGHS.fine)
         highs.clearSolver()
         highs.run()
         return answer_of(highs, model)

@@ -14,19 +14,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-
-SMALLEST_COST = 0.5
-"""Largest cost of a model below which its costs are scaled up."""
-SMALLEST_ENTRY = 2.0**-10
-"""Largest entry of a row below which the row is scaled up."""
-LARGEST_ENTRY = 2.0**40
-"""Largest entry of a row above which the row is scaled down."""
-WIDEST_ROW = 1e6
-"""Ratio of the entries of a row, or of a side to them, from which a proof is confirmed."""
-HIDDEN = 1e-4
-"""Value of a point, relative to the largest cost, below which that cost hides the others."""
-FARTHEST = 2.0**30
-"""Largest ratio of the largest cost to the unit in which hidden ones are solved."""
+from morph_opt.scheduling.solvers.parameters import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +36,9 @@ class Units:
     def of(cls, model: LinearModel) -> Units:
         """Return the units of a model."""
         scale = model.scale
-        cost = 1.0 if scale >= SMALLEST_COST else float(_power(scale))
+        cost = 1.0 if scale >= UNITS.cost else float(_power(scale))
         largest = largest_entries(model)
-        odd = (largest < SMALLEST_ENTRY) | (largest > LARGEST_ENTRY)
+        odd = (largest < UNITS.least_entry) | (largest > UNITS.most_entry)
         return cls(cost, np.where(odd & (largest > 0.0), _power(largest), 1.0))
 
     @property
@@ -94,7 +82,7 @@ def is_wide(model: LinearModel) -> bool:
     sides = np.maximum(
         *(np.abs(np.where(np.isfinite(s), s, 0.0)) for s in (model.row_lower, model.row_upper))
     )
-    return bool((np.maximum(largest, sides) >= WIDEST_ROW * least).any())
+    return bool((np.maximum(largest, sides) >= UNITS.wide * least).any())
 
 
 def hidden_unit(model: LinearModel, level: float) -> float | None:
@@ -108,12 +96,12 @@ def hidden_unit(model: LinearModel, level: float) -> float | None:
         Largest absolute value of point and bound, without the model's offset.
     """
     sizes = np.abs(model.cost[model.cost != 0.0])
-    if not sizes.size or level >= HIDDEN * model.scale:
+    if not sizes.size or level >= UNITS.hidden * model.scale:
         return None
     least = float(sizes.min())
-    if least >= HIDDEN * model.scale:
+    if least >= UNITS.hidden * model.scale:
         return None
-    return float(_power(max(level, least, model.scale / FARTHEST)))
+    return float(_power(max(level, least, model.scale / UNITS.farthest)))
 
 
 def _power(size: Floats | float) -> Floats:

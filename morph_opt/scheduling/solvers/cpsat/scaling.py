@@ -16,15 +16,11 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.linear_model import LinearModel
+from morph_opt.scheduling.solvers.parameters import INTEGERS
 from morph_opt.scheduling.solvers.recheck import FEASIBILITY_TOLERANCE
 
-EXACT_FACTORS = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
-LARGEST_SUM = 2.0**50
-"""Largest activity of a row, far from overflow in the sums of sums that CP-SAT forms."""
-OBJECTIVE_SUM = 2.0**42
-"""Largest scaled objective, with a resolution of 1e-12 of the largest value."""
 OPEN_SIDE = 2**62
-WIDEST_COLUMN = 2.0**31
+"""Integer that stands for an open side of a row."""
 
 
 class ScalingError(Exception):
@@ -77,11 +73,13 @@ def to_integers(model: LinearModel) -> IntegerModel:
     if not model.integer.all():
         column = model.column_name(int(np.flatnonzero(~model.integer)[0]))
         raise ScalingError(f"column {column} is continuous")
-    wide = np.maximum(np.abs(model.column_lower), np.abs(model.column_upper)) > WIDEST_COLUMN
+    wide = (
+        np.maximum(np.abs(model.column_lower), np.abs(model.column_upper)) > INTEGERS.widest_column
+    )
     if wide.any():
         # A bound made up here would turn an unbounded model into a proof of optimality.
         column = model.column_name(int(np.flatnonzero(wide)[0]))
-        raise ScalingError(f"column {column} has no bounds within {WIDEST_COLUMN:g}")
+        raise ScalingError(f"column {column} has no bounds within {INTEGERS.widest_column:g}")
     lower = np.ceil(model.column_lower - 1e-9)
     upper = np.floor(model.column_upper + 1e-9)
     reach = np.maximum(np.abs(lower), np.abs(upper))
@@ -126,9 +124,9 @@ def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
     )
     for side in (model.row_lower, model.row_upper):
         largest = np.maximum(largest, np.where(np.isfinite(side), np.abs(side), 0.0))
-    room = LARGEST_SUM / np.maximum(largest, 1.0)
+    room = INTEGERS.largest_sum / np.maximum(largest, 1.0)
     factor = np.exp2(np.floor(np.log2(room)))
-    for candidate in reversed(EXACT_FACTORS):
+    for candidate in reversed(INTEGERS.exact_factors):
         off = np.abs(finite * candidate - np.round(finite * candidate))
         exact = np.ones(model.rows, dtype=np.bool_)
         exact[owner[off > 1e-12 * np.maximum(1.0, np.abs(finite * candidate))]] = False
@@ -138,7 +136,7 @@ def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
 
 def _objective(cost: Floats, reach: Floats) -> tuple[float, Ints, float]:
     largest = float(np.abs(cost) @ np.maximum(reach, 1.0))
-    factor = float(np.exp2(np.floor(np.log2(OBJECTIVE_SUM / max(largest, 2.0**-60)))))
+    factor = float(np.exp2(np.floor(np.log2(INTEGERS.objective_sum / max(largest, 2.0**-60)))))
     scaled = np.round(cost * factor)
     return factor, scaled.astype(np.int64), float(np.abs(cost - scaled / factor) @ reach)
 
