@@ -523,5 +523,5 @@ def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:
     )  # fmt: skip
     assert found.nodes == found.figures["nodes"]
     assert list(found.evidence.columns)[:3] == ["nodes", "stage", "workloads"]
-    with pytest.raises(InputError, match="must be from 1"):
+    with pytest.raises(InputError, match="must be at least 1, got 0"):
         plan.nodes(ask, "avg queued_s <= 60", most=0)

@@ -15,8 +15,9 @@ from morph_opt.scheduling.solvers.recheck import judge, violated
 from morph_opt.scheduling.solvers.registry import installed, make_solver
 from morph_opt.scheduling.solvers.units import Units, hidden_unit, is_wide
 from tests.solvers import faulty, models
+from tests.waiting import PATIENCE_S
 
-EXACT = Limits(gap=0.0, time_s=600.0)
+EXACT = Limits(gap=0.0, time_s=PATIENCE_S)
 SIZES = np.array([31, 22, 47, 15, 53, 28, 39, 44, 19, 36])
 WORTH = np.array([37, 24, 51, 19, 55, 35, 41, 50, 20, 44])
 
