@@ -7,41 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.core.domain import Range
-from morph_opt.core.domain.options import documented, option, require_all
-
-_SECONDS = Range(0.01, 1e6)
+from morph_opt.core.domain.params import Params, limited
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class ProcessParams:
+class ProcessParams(Params):
     """Waiting and repeating of executors, workers and their children (docs/sweep.md)."""
 
-    connect_s: float = option(
-        10.0, "longest time until a Dask scheduler answers, in seconds", range=_SECONDS
-    )
-    workers_s: float = option(
-        60.0, "longest time until a first worker joins, in seconds", range=_SECONDS
-    )
-    retries: int = option(
-        2, "repetitions of a call whose worker was lost", range=Range(0, 100, whole=True)
-    )
-    poll_s: float = option(
-        0.25, "time between two looks at whether a sweep was given up, in seconds", range=_SECONDS
-    )
-    cells: int = option(
-        100, "largest number of cells that a child process runs", range=Range(1, 10**6, whole=True)
-    )
-    idle_s: float = option(
-        60.0,
-        "longest time that a child process waits for its next cell, in seconds",
-        range=_SECONDS,
-    )
-
-    def __post_init__(self) -> None:
-        require_all(self)
+    connect_s: float = limited(10.0, 0.01, 1e6)
+    """Longest time in seconds until a Dask scheduler answers."""
+    workers_s: float = limited(60.0, 0.01, 1e6)
+    """Longest time in seconds until a first worker joins."""
+    retries: int = limited(2, 0, 100)
+    """Repetitions of a call whose worker was lost."""
+    poll_s: float = limited(0.25, 0.01, 1e6)
+    """Time in seconds between two looks at whether a sweep was given up."""
+    cells: int = limited(100, 1)
+    """Largest number of cells that a child process runs."""
+    idle_s: float = limited(60.0, 0.01, 1e6)
+    """Longest time in seconds that a child process waits for its next cell."""
 
 
 PROCESSES = ProcessParams()
-"""Values in use."""

@@ -8,86 +8,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.core.domain import Range
-from morph_opt.core.domain.options import documented, option, require_all
-
-_COLUMNS = Range(0, 10**9, whole=True)
-_SIZE = Range(1e-30, 1e30)
+from morph_opt.core.domain.params import Params, limited
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class HighsParams:
+class HighsParams(Params):
     """Options of HiGHS for integer models by size (reports/rounds/options.md)."""
 
-    presolve_columns: int = option(
-        150,
-        "columns from which a model is presolved; smaller ones solve faster without",
-        range=_COLUMNS,
-    )
-    neighbour_columns: int = option(
-        1_000, "columns from which RENS searches near the root's relaxation", range=_COLUMNS
-    )
-    fine: float = option(
-        1e-9,
-        "feasibility tolerance of a second run, if rounding integers breaks the first one's point",
-        range=Range(1e-10, 1e-6),
-    )
-
-    def __post_init__(self) -> None:
-        require_all(self)
+    presolve_columns: int = limited(150, 0)
+    """Columns from which a model is presolved; smaller ones solve faster without."""
+    neighbour_columns: int = limited(1_000, 0)
+    """Columns from which RENS searches near the root's relaxation."""
+    fine: float = limited(1e-9, 1e-10, 1e-6)
+    """Feasibility tolerance of a second run, if rounding integers breaks the first's point."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class UnitParams:
+class UnitParams(Params):
     """Limits of the units in which models are handed over (docs/solvers.md)."""
 
-    cost: float = option(
-        0.5, "largest cost of a model below which its costs are scaled up", range=_SIZE
-    )
-    least_entry: float = option(
-        2.0**-10, "largest entry of a row below which the row is scaled up", range=_SIZE
-    )
-    most_entry: float = option(
-        2.0**40, "largest entry of a row above which the row is scaled down", range=_SIZE
-    )
-    wide: float = option(
-        1e6,
-        "ratio of entries in a row, or of a side to them, from which infeasibility is confirmed",
-        range=_SIZE,
-    )
-    hidden: float = option(
-        1e-4,
-        "value of a point, relative to the largest cost, below which that cost hides others",
-        range=_SIZE,
-    )
-    farthest: float = option(
-        2.0**30, "largest ratio of the largest cost to a unit of hidden costs", range=_SIZE
-    )
-
-    def __post_init__(self) -> None:
-        require_all(self)
+    cost: float = limited(0.5, 1e-30, 1e30)
+    """Largest cost of a model below which its costs are scaled up."""
+    least_entry: float = limited(2.0**-10, 1e-30, 1e30)
+    """Largest entry of a row below which the row is scaled up."""
+    most_entry: float = limited(2.0**40, 1e-30, 1e30)
+    """Largest entry of a row above which the row is scaled down."""
+    wide: float = limited(1e6, 1.0, 1e30)
+    """Ratio of entries, or of a side to them, from which infeasibility is confirmed."""
+    hidden: float = limited(1e-4, 1e-30, 1.0)
+    """Value of a point, relative to the largest cost, below which that cost hides others."""
+    farthest: float = limited(2.0**30, 1.0, 1e30)
+    """Largest ratio of the largest cost to a unit of hidden costs."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class IntegerParams:
+class IntegerParams(Params):
     """Limits of the integer form for CP-SAT (docs/solvers.md, "Integers for CP-SAT")."""
 
-    largest_sum: float = option(
-        2.0**50, "largest activity of a row, far from overflow in CP-SAT's sums", range=_SIZE
-    )
-    objective_sum: float = option(
-        2.0**42, "largest scaled objective; its resolution is 1e-12 of it", range=_SIZE
-    )
-    widest_column: float = option(2.0**31, "largest bound of a column", range=_SIZE)
+    largest_sum: float = limited(2.0**50, 1.0, 2.0**60)
+    """Largest activity of a row, far from overflow in CP-SAT's sums."""
+    objective_sum: float = limited(2.0**42, 1.0, 2.0**60)
+    """Largest scaled objective; its resolution is 1e-12 of it."""
+    widest_column: float = limited(2.0**31, 1.0, 2.0**60)
+    """Largest bound of a column."""
     exact_factors: tuple[float, ...] = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
     """Factors that are tried first, to make a row exact."""
 
-    def __post_init__(self) -> None:
-        require_all(self)
-
 
 HIGHS, UNITS, INTEGERS = HighsParams(), UnitParams(), IntegerParams()
-"""Values in use."""
