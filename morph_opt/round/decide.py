@@ -25,7 +25,7 @@ from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, ro
 from morph_opt.scheduling.explanation.text import job_text
 from morph_opt.scheduling.policies.auto import AUTO, chosen
 from morph_opt.scheduling.policies.base import SOLVING, Decision, Policy, decision_of
-from morph_opt.scheduling.policies.milp import InfeasibleRoundError
+from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
 from morph_opt.scheduling.policies.registry import (
     BASELINES,
@@ -360,7 +360,7 @@ def decide_round(
     -------
     RoundDecision
         Equal to what a replay decides in the same state, for policies without a memory of
-        earlier rounds.
+        earlier rounds, but for ties: equal jobs are served by arrival, then name.
 
     Raises
     ------
@@ -383,6 +383,8 @@ def decide_round(
     made = decider.make(snapshot.speeds, options)
     if name != "milp" and explain is not None:
         raise InputError(f"explains the policy milp only, not {name!r}", field="--explain")
+    if isinstance(made, MilpPolicy):
+        made = made.with_ties_by_arrival()
     try:
         decision = decision_of(made, snapshot.state)
     except InfeasibleRoundError as error:

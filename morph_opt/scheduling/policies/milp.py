@@ -25,6 +25,7 @@ from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.recheck import require_kept
+from morph_opt.scheduling.decision.ties import earlier_first
 from morph_opt.scheduling.decision.unsettled import with_promises_settled
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, shortfall_of
 from morph_opt.scheduling.policies.options import PolicyOptions
@@ -89,6 +90,9 @@ class MilpPolicy(Policy):
     fallback
         Function that decides from the tables and the first goal if the method has no usable answer
         (wall-clock safeguard, failure); the report states it.
+    ties_by_arrival
+        Whether the better choices of jobs that are equal but for their arrival go to the earlier
+        ones; False: ties are those of the method.
     """
 
     name = "milp"
@@ -99,13 +103,19 @@ class MilpPolicy(Policy):
         method: RoundMethod,
         limits: Limits,
         fallback: Callable[[RoundProblem, Level], Selection] = best_at_hand,
+        ties_by_arrival: bool = False,
     ) -> None:
+        self._ties_by_arrival = ties_by_arrival
         self._poser = poser
         self._method = method
         self._limits = limits
         self._fallback = fallback
         self._checks = BeliefChecks(poser.belief)
         self._strict: PlacementCheck | None = None
+
+    def with_ties_by_arrival(self) -> MilpPolicy:
+        """Return the policy with ties by arrival, then name."""
+        return MilpPolicy(self._poser, self._method, self._limits, self._fallback, True)
 
     @classmethod
     def of(
@@ -146,10 +156,11 @@ class MilpPolicy(Policy):
             raise InfeasibleRoundError(posed)
         solved = completed(posed.problem, solved)
         if solved.selection is not None:
-            solved = with_selection(solved, with_own_gpus_kept(posed, solved.selection))
+            goals = (*posed.levels, *solved.levels)
+            solved = with_selection(solved, self._settled(posed, goals, solved.selection))
         selection = solved.selection
         if selection is None or solved.outcome_of(posed.worth_of(solved.levels)) is None:
-            selection = with_own_gpus_kept(posed, self._fallen_back(posed))
+            selection = self._settled(posed, posed.levels, self._fallen_back(posed))
         solved = with_promises_settled(posed, solved, selection, self._limits.gap)
         check(posed.problem, selection)
         laps.end("check")
@@ -167,6 +178,13 @@ class MilpPolicy(Policy):
         evidence = Evidence(posed, solved, selection)
         steady = settled is not None or (solved.complete and lasts_until_event(posed, selection))
         return Decision(allocation, report, evidence, steady=steady)
+
+    def _settled(
+        self, posed: PosedRound, goals: tuple[Level, ...], selection: Selection
+    ) -> Selection:
+        """Return the decision with starts that are stays, and with ties by arrival if asked for."""
+        kept = with_own_gpus_kept(posed, selection)
+        return earlier_first(posed, goals, kept) if self._ties_by_arrival else kept
 
     def _fallen_back(self, posed: PosedRound) -> Selection:
         """Return the fallback's decision, or one of the method for the rules alone.

@@ -1,0 +1,125 @@
+"""Of two jobs that are equal but for their arrival the earlier one is served, by every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from morph_opt.core.domain import Allocation, JobState, RoundState
+from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.method import RoundMethod
+from morph_opt.scheduling.decision.params import CoreParams, LadderParams
+from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.policies.milp import MilpPolicy
+from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits
+from tests.policies.worlds import (
+    LINEAR,
+    FakeSolver,
+    cluster,
+    counts,
+    job,
+    queued,
+    random_world,
+    running,
+    state,
+)
+
+SOLVER = HighsSolver()
+NO_TABLES = LadderParams(small=0, core=CoreParams(additions=0))
+STEPS: dict[str, RoundMethod] = {
+    "tables": Ladder(SOLVER),
+    "search": Ladder(SOLVER, LadderParams(core=CoreParams(partial_choices=40))),
+    "prices": Ladder(SOLVER, replace(NO_TABLES, shaped_gap=np.inf, exact_columns=0)),
+    "slots": Ladder(SOLVER, replace(NO_TABLES, shaped_gap=0.0)),
+    "exact": ExactMip(SOLVER),
+    "named nodes": ExactMip(SOLVER, "node_assignment"),
+    "fallback": ExactMip(FakeSolver("nothing")),
+}
+LIMITS = Limits(gap=1e-6, time_s=600.0)
+
+
+def decided(
+    method: str, before: RoundState, objective: str = "jct", rules: OperatorRules | None = None
+) -> Allocation:
+    """Return the decision of a method."""
+    poser = RoundPoser(LINEAR, OBJECTIVES[objective](), rules)
+    policy = MilpPolicy(poser, STEPS[method], LIMITS, ties_by_arrival=True)
+    return policy.decide(before).allocation
+
+
+def arrived(known: JobState, at_s: float) -> JobState:
+    """Return the job as one that arrived at another time."""
+    return replace(known, job=replace(known.job, submission_s=at_s))
+
+
+@pytest.mark.parametrize("method", STEPS)
+@pytest.mark.parametrize("objective", ["jct", "throughput"])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_the_earlier_of_equal_jobs_starts(method: str, objective: str, names: str) -> None:
+    """One node of four, half of it taken: one of three equal jobs of two GPUs starts."""
+    first, last = names
+    jobs = [
+        running("old", {0: [0, 1]}, done=99.0),
+        arrived(queued(last, 2), 60.0),
+        arrived(queued("c", 2), 20.0),
+        arrived(queued(first, 2), 10.0),
+    ]
+    limit = OperatorRules((GangLimit(("*",), least=2, most=2),))
+    found = counts(decided(method, state(cluster(4), *jobs), objective, limit))
+    assert found == {"old": 2, first: 2}
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_the_earlier_of_equal_jobs_has_more(method: str) -> None:
+    """Three GPUs for two equal jobs: whatever is chosen, the earlier has no fewer."""
+    before = state(cluster(2, 1), arrived(queued("b", 1), 0.0), arrived(queued("a", 1), 60.0))
+    found = counts(decided(method, before))
+    assert found.get("b", 0) >= found.get("a", 0)
+
+
+def test_at_the_same_time_the_name_decides() -> None:
+    before = state(cluster(1), queued("b"), queued("a"))
+    assert set(counts(decided("tables", before))) == {"a"}
+
+
+def test_a_rule_that_names_the_earlier_is_kept() -> None:
+    """The earlier may not hold a single GPU, so it does not take the place of the later."""
+    before = state(cluster(1), queued("a"), arrived(queued("b"), 60.0))
+    rules = OperatorRules((GangLimit(("a",), least=2),))
+    assert set(counts(decided("tables", before, rules=rules))) == {"b"}
+
+
+def test_jobs_that_differ_are_no_tie() -> None:
+    """The later job is worth more under `jct`: it has less to do."""
+    short = replace(queued("b"), job=job("b", 1, iterations=10, submission_s=60.0))
+    assert set(counts(decided("tables", state(cluster(1), queued("a"), short)))) == {"b"}
+
+
+@pytest.mark.parametrize("method", ["tables", "prices", "slots", "exact"])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_order_of_the_input_changes_nothing(method: str, seed: int) -> None:
+    """With every job twice, the copy two minutes later: no copy starts before its original."""
+    draw = np.random.default_rng((seed, 72))
+    belief, before = random_world(draw)
+    copies = [
+        arrived(replace(known, job=replace(known.job, name=f"copy-{known.job.name}")), 110.0)
+        for known in before.jobs
+        if known.running is None
+    ]
+    jobs = [*before.jobs, *copies]
+    poser = RoundPoser(belief, OBJECTIVES["jct"]())
+    policy = MilpPolicy(poser, STEPS[method], LIMITS).with_ties_by_arrival()
+    found = []
+    for _ in range(3):
+        shuffled = tuple(jobs[at] for at in draw.permutation(len(jobs)).tolist())
+        found.append(policy.decide(replace(before, jobs=shuffled)).allocation)
+    assert found[0] == found[1] == found[2]
+    served = counts(found[0])
+    for known in copies:
+        assert served.get(known.job.name, 0) <= 0 or known.job.name.removeprefix("copy-") in served
