@@ -10,6 +10,7 @@ import pytest
 from morph_opt.core.domain import InputError
 from morph_opt.inputs.traces.cli import main
 from morph_opt.inputs.traces.logs.formats.sacct import tasks_of
+from morph_opt.inputs.traces.logs.guess import guessed
 from morph_opt.inputs.traces.logs.reading.clock import Clock
 from morph_opt.inputs.traces.logs.reading.quantities import elapsed_s, number_of
 from morph_opt.inputs.traces.logs.reading.report import Report
@@ -342,6 +343,33 @@ def test_a_log_without_a_job_is_a_warning(
     path = put(tmp_path, "table", "job,submit,gpus,duration\na,0,0,600\nb,0,0,600\n", "jobs.csv")
     assert main(["lint", str(path)]) == 1
     assert "no row is a job: dropped are no-gpu 2" in capsys.readouterr().out
+
+
+def test_objects_of_kueue_by_themselves_and_one_after_the_other(tmp_path: Path) -> None:
+    """``kubectl get workload X -o json``, and ``-w``: of an object twice the last state counts."""
+    one, two = workload("a"), workload("b")
+    for text, gpu_s in ((one, 4 * 2 * 3600.0), (f"{one}\n{two}\n{one}", 2 * 4 * 2 * 3600.0)):
+        path = tmp_path / "w.json"
+        path.write_text(text)
+        assert guessed(path) == ("kueue", {})
+        _, report = read(tmp_path, "kueue", text, name="w.json")
+        assert report.gpu_seconds == gpu_s
+
+
+def test_tenants_of_kueue_are_queues_of_the_cluster(tmp_path: Path) -> None:
+    """Local queues of one name in two namespaces are two tenants; an admission names its queue."""
+    status = {
+        "admission": {"clusterQueue": "cq"},
+        "conditions": json.loads(workload("a"))["status"]["conditions"],
+    }
+    texts = [
+        workload("a"),
+        workload("b").replace('"team"', '"other"'),
+        workload("c", status=status),
+    ]
+    items = json.dumps({"items": [json.loads(text) for text in texts]})
+    jobs, _ = read(tmp_path, "kueue", items, name="w.json")
+    assert [job.tenant for job in jobs] == ["team/q", "other/q", "cq"]
 
 
 @pytest.mark.parametrize(

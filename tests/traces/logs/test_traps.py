@@ -288,6 +288,20 @@ TRAPS: dict[str, Trap] = {
     "slices of GPUs": Trap(
         "kueue", (workload("a", requests={"nvidia.com/mig-1g.5gb": 1}),), dropped={"mig-slice": 1}
     ),
+    "time slices of a GPU": Trap(
+        "kueue", (workload("a", requests={"nvidia.com/gpu.shared": 4}),),
+        dropped={"fractional-gpu": 1},
+    ),
+    "memory of a GPU": Trap(
+        "kueue", (workload("a", requests={"nvidia.com/gpu": 1, "nvidia.com/gpumem": "4Gi"}),),
+        dropped={"fractional-gpu": 1},
+    ),
+    "devices by claims": Trap(
+        "kueue",
+        (workload("a", requests={"cpu": 1}).replace(
+            '"containers"', '"resourceClaims": [{"name": "gpu"}], "containers"'),),
+        dropped={"resource-claims": 1},
+    ),
     "another resource": Trap(
         "kueue", (workload("a", requests={"amd.com/gpu": 1}),), 4 * 3600.0,
         how=Reading(gpu_resource="amd.com/gpu"),

@@ -12,7 +12,12 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import typed
 from morph_opt.inputs.traces.logs.formats.table import OwnTableReader, columns_of
 from morph_opt.inputs.traces.logs.reading.reader import Head, Reader, TableReader
-from morph_opt.inputs.traces.logs.reading.records import json_items, json_keys, table_lines
+from morph_opt.inputs.traces.logs.reading.records import (
+    json_items,
+    json_keys,
+    json_stream,
+    table_lines,
+)
 from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.inputs.traces.logs.registry import (
     LOG_FORMATS,
@@ -93,6 +98,8 @@ def _nearest(head: Head) -> str:
                 found.append((len(lacks) / len(known.required), name, sorted(lacks)))
     _, name, missing = min(found, default=(0.0, "", []))
     near = f" (nearest is {name}, which also has {', '.join(missing)})" if found else ""
+    if isinstance(head.entry.get("kind"), str):
+        return f" (it has objects of kind {head.entry['kind']!r}; a log has jobs or Workloads)"
     if not head.line:
         return near
     try:
@@ -163,6 +170,9 @@ def _head(path: Path) -> Head:
     listed = next((key for key in _LISTS if key in keys), None)
     if line[0] == "[" or listed is not None:
         _, text = next(json_items(path, listed), (0, "{}"))
+        entry = parse_json(text, str(path))
+    elif {"apiVersion", "kind"} <= set(keys):  # one object of Kubernetes, or one after the other
+        _, text = next(json_stream(path), (0, "{}"))
         entry = parse_json(text, str(path))
     return Head("", frozenset(keys), entry if isinstance(entry, dict) else {})
 

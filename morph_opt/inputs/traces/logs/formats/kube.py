@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -16,25 +16,40 @@ from morph_opt.inputs.traces.logs.reading.reader import (
     fields_of,
     whole_if,
 )
-from morph_opt.inputs.traces.logs.reading.records import Record
+from morph_opt.inputs.traces.logs.reading.records import (
+    Record,
+    first_member,
+    json_record,
+    json_stream,
+)
 from morph_opt.inputs.traces.logs.reading.row import Gpus
 
 GPU = "nvidia.com/gpu"
 _SLICES = "nvidia.com/mig-"
+_SHARES = re.compile(
+    r"nvidia\.com/(gpu\.shared|gpumem.*|gpucores|vgpu.*|grid_.*)|[^/]+/v(gpu|cuda)[-.a-z]*"
+    r"|[^/]+/gpu[-.]?(mem|memory|core|cores|share|shared|percentage|milli).*",
+    re.IGNORECASE,
+)
+"""Resources that are shares of GPUs: time slices, memory, cores, virtual GPUs."""
 _QUANTITY = re.compile(r"([0-9]{1,12})(m|k)?", re.ASCII)
 
 
 @dataclass(slots=True)
 class Demand:
-    """Requested GPUs: whole ones, and slices."""
+    """Requested GPUs: whole ones, slices, and whether there are shares or resource claims."""
 
     gpus: Gpus = 0
     slices: Gpus = 0
+    shares: bool = False
+    claims: bool = False
 
     def add(self, other: Demand, times: int = 1) -> None:
         """Add another demand ``times`` times."""
         self.gpus = whole_if(Fraction(self.gpus + times * other.gpus))
         self.slices = whole_if(Fraction(self.slices + times * other.slices))
+        self.shares |= other.shares and times > 0
+        self.claims |= other.claims and times > 0
 
     @classmethod
     def most(cls, demands: Iterable[Demand]) -> Demand:
@@ -43,6 +58,8 @@ class Demand:
         return cls(
             max((one.gpus for one in listed), default=0),
             max((one.slices for one in listed), default=0),
+            any(one.shares for one in listed),
+            any(one.claims for one in listed),
         )
 
 
@@ -58,6 +75,15 @@ def quantity(fields: Fields, name: str) -> Gpus:
     if amount > MOST_GPUS:
         raise fields.error(name, f"must be at most {MOST_GPUS}")
     return whole_if(amount)
+
+
+def _identity(record: Record) -> object:
+    """Return namespace and name of an object; its line if it has none."""
+    if not isinstance(record.content, Fields):
+        return record.line
+    meta = record.content.raw("metadata")
+    names = (meta.get("namespace"), meta.get("name")) if isinstance(meta, dict) else ()
+    return names if any(names) else record.line
 
 
 class KubeReader(JsonReader):
@@ -76,6 +102,20 @@ class KubeReader(JsonReader):
         """Recognise the format by the kind of the first element."""
         group, _, _ = str(head.entry.get("apiVersion", "")).rpartition("/")
         return {} if (group, head.entry.get("kind")) == (cls.api_group, cls.api_kind) else None
+
+    def records(self) -> Iterator[Record]:
+        """Yield the objects of a list, of one document, or of a stream of documents.
+
+        A stream (``kubectl get -w``) has an object once for each of its states: the last counts.
+        """
+        if first_member(self.path, frozenset(("items", "spec"))) != "spec":
+            yield from super().records()
+            return
+        last: dict[object, Record] = {}
+        for line, text in json_stream(self.path):
+            record = json_record(self.path, line, text, self.required)
+            last[_identity(record)] = record
+        yield from last.values()
 
     @staticmethod
     def parts_of(record: Record) -> tuple[Fields, Fields, Fields]:
@@ -97,12 +137,14 @@ class KubeReader(JsonReader):
                 found.add(Demand(quantity(table, name)))
             elif name.startswith(_SLICES):
                 found.add(Demand(0, quantity(table, name)))
+            elif _SHARES.fullmatch(name) and table.raw(name) not in (0, "0"):
+                found.shares = True
         return found
 
     def of_pod(self, template: Fields) -> Demand:
         """Return the demand of a pod: its containers together, or the largest init container."""
         spec = template.object("spec", None)
-        together = Demand()
+        together = Demand(claims=spec.has("resourceClaims") and bool(spec.raw("resourceClaims")))
         for container in spec.objects("containers", None, []):
             together.add(self._of_container(container))
         before = []
@@ -142,3 +184,7 @@ class KubeReader(JsonReader):
         """Note why a demand cannot be replayed."""
         if demand.slices and not demand.gpus:
             self.reasons.append("mig-slice")
+        if demand.shares:
+            self.reasons.append("fractional-gpu")
+        if demand.claims and not demand.gpus:
+            self.reasons.append("resource-claims")

@@ -36,6 +36,7 @@ class KueueReader(KubeReader):
         metadata, spec, status = self.parts_of(record)
         asked = self.asked(spec.objects("podSets", None), "count")
         used, types = self._admitted(status, asked)
+        used.shares, used.claims = used.shares or asked.shares, used.claims or asked.claims
         self.judge(used)
         if len(types) > 1:
             self.reasons.append("mixed-gpu-types")
@@ -70,13 +71,21 @@ class KueueReader(KubeReader):
             gpu_type=types[0] if types else None,
             status=reason,
             outcome=outcome,
-            tenant=_text(spec, "queueName"),
+            tenant=self._queue(spec, status, metadata),
             user=metadata.text("namespace", ""),
-            kind=_text(spec, "priorityClassName") or None,
+            kind=_priority_class(spec) or None,
             attempts=2 if past_s else 1,
         )
         self.compare(found)
         return found
+
+    @staticmethod
+    def _queue(spec: Fields, status: Fields, metadata: Fields) -> str:
+        """Return the cluster queue of a workload, or its local queue with the namespace."""
+        if status.has("admission"):
+            return status.object("admission", None).text("clusterQueue", "")
+        name, space = _text(spec, "queueName"), metadata.text("namespace", "")
+        return f"{space}/{name}" if name and space else name
 
     def _ended(self, finished: Fields, reason: str) -> Outcome:
         """Return the outcome by the reason of the end, of older releases by its message."""
@@ -110,6 +119,13 @@ class KueueReader(KubeReader):
         if used != asked:
             self.find("admitted-not-requested")
         return used, list(types)
+
+
+def _priority_class(spec: Fields) -> str:
+    """Return the name of the priority class, by the field of either version."""
+    if spec.has("priorityClassRef"):
+        return spec.object("priorityClassRef", None).text("name", "")
+    return _text(spec, "priorityClassName")
 
 
 def _text(fields: Fields, name: str) -> str:

@@ -90,17 +90,28 @@ def require_header(
 
 def json_records(path: Path, key: str | None, required: tuple[str, ...]) -> Iterator[Record]:
     """Yield the objects of the list that a document is, or has under a key."""
-    file = str(path)
     for line, text in json_items(path, key):
-        content: Fields | InputError
-        try:
-            content = Fields(parse_json(text, file, first_line=line), "", file, None)
-            for name in required:
-                if not content.given(name):
-                    raise content.error(name, "is missing")
-        except InputError as error:
-            content = error.located(line=line)
-        yield Record(line, text, content)
+        yield json_record(path, line, text, required)
+
+
+def json_record(path: Path, line: int, text: str, required: tuple[str, ...]) -> Record:
+    """Return the record of an object, which must have some members."""
+    content: Fields | InputError
+    try:
+        content = Fields(parse_json(text, str(path), first_line=line), "", str(path), None)
+        for name in required:
+            if not content.given(name):
+                raise content.error(name, "is missing")
+    except InputError as error:
+        content = error.located(line=line)
+    return Record(line, text, content)
+
+
+def json_stream(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each document of a file in which one follows the other."""
+    scanner = _Scanner(path)
+    while scanner.peek():
+        yield scanner.value()
 
 
 def json_items(path: Path, key: str | None) -> Iterator[tuple[int, str]]:
@@ -157,6 +168,21 @@ def json_keys(path: Path) -> tuple[str, ...]:
         if scanner.peek() == ",":
             scanner.take(",")
     return tuple(names)
+
+
+def first_member(path: Path, names: frozenset[str]) -> str | None:
+    """Return the first of these members that a document has; None if it has none of them."""
+    scanner = _Scanner(path)
+    if scanner.peek() != "{":
+        return None
+    scanner.take("{")
+    while scanner.peek() == '"':
+        if (name := _name(scanner)) in names:
+            return name
+        scanner.skip()
+        if scanner.peek() == ",":
+            scanner.take(",")
+    return None
 
 
 def _name(scanner: _Scanner) -> str:

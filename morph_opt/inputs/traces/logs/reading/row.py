@@ -27,6 +27,7 @@ REASONS = (
     "no-duration",
     "mig-slice",
     "fractional-gpu",
+    "resource-claims",
     "mixed-gpu-types",
     "negative-duration",
     "zero-duration",

@@ -22,7 +22,7 @@ MOST_SECONDS = 1e12
 """Longest run time, and latest instant from a log's zero: 30,000 years."""
 
 _SHOWN_STATES = 4
-_PARTS_OF_GPUS = frozenset(("mig-slice", "fractional-gpu"))
+_PARTS_OF_GPUS = frozenset(("mig-slice", "fractional-gpu", "resource-claims"))
 """Reasons of rows that hold parts of GPUs."""
 
 
