@@ -248,7 +248,7 @@ def _workloads(one: LineParser, *, cluster: bool = True) -> None:
 
 
 def _deciding(one: LineParser) -> None:
-    """Add everything else that a replay can be told; the short help lists the usual ones."""
+    """Add all other options of a replay; the short help lists the usual ones."""
     own = _names(one)
     _reading(one)
     deciding = one.add_argument_group("who decides, rules of the engine, and failures of nodes")

@@ -29,7 +29,7 @@ class Ask:
     scenario
         What the question varies. Its trace is where workloads come from
         (`morph_opt.plan.workloads.source_of`); seeds of jobs and failures are those of each
-        workload, whatever it says.
+        workload, whatever it has itself.
     out
         Folder of the answer, its cells included; None: ``runs/plan-QUESTION``.
     blocks, load

@@ -57,7 +57,7 @@ def _run(given: argparse.Namespace) -> int:
     else:
         sys.stdout.write(answer.to_text())
     if not given.quiet:
-        # Variants that are compared name their own objectives; each run says what it took.
+        # Variants that are compared name their own objectives; each run records what it chose.
         scheduler = ask.scenario.scheduler
         taken = chosen(scheduler.policy, scheduler, ()) if given.command != "compare" else None
         if taken is not None:

@@ -2,7 +2,7 @@
 
 Bounds first: what they refuse at N is refused below N. Then doubling to the first pass and
 bisection on exploration workloads. More nodes are not always better, so N - 1 has to fail and
-N + 1 and N + 2 have to pass; where they do not, the answer says so and takes the smallest N above
+N + 1 and N + 2 have to pass; where they do not, the answer states it and takes the smallest N above
 which all that was tested passes. The fleet that is named so is tested on fresh workloads, and then
 smaller ones on the same, one node at a time, as long as they are confirmed; where it is not itself,
 larger ones are.

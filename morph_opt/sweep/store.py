@@ -129,7 +129,7 @@ class CellStore:
         document = read_json(name) if exists(name) else None
         schema = document.get("schema") if isinstance(document, dict) else None
         if schema != SCHEMA:
-            rule = f"is no cell of this version ({SCHEMA}), it says {schema!r}; it is left as it is"
+            rule = f"is no cell of this version ({SCHEMA}) but {schema!r}; it is left as it is"
             raise InputError(rule, file=str(name), field="schema")
         if not isinstance(document, dict) or key_of(document) != key:
             rule = "does not give the key that its folder is named by: damaged, or of another cell"

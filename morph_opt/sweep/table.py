@@ -141,7 +141,7 @@ class SweepTable:
         if path.suffix != ".parquet":
             raise InputError("must end in .csv or .parquet", file=str(path), field="--out")
         try:
-            import pyarrow  # noqa: F401 - by pandas, which says so less clearly
+            import pyarrow  # noqa: F401 - pandas imports it, with a less clear message
         except ImportError as error:
             rule = "Parquet needs pyarrow: pip install pyarrow"
             raise InputError(rule, field="--out") from error

@@ -288,7 +288,7 @@ class Adapter(ABC):
         """Tell unbounded from infeasible.
 
         An objective that is finite on the column bounds cannot be unbounded; otherwise the
-        model without objective says whether there is a solution at all. Libraries that say
+        model without objective shows whether there is a solution at all. Libraries that say
         ``unbounded`` mean the relaxation, so that claim is tested too.
         """
         claim = answer.meaning

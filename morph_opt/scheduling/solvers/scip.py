@@ -19,7 +19,7 @@ CODES: dict[str, Meaning] = {
     "OPTIMAL": Meaning.PROVED,
     "FEASIBLE": Meaning.LIMIT,
     "INFEASIBLE": Meaning.INFEASIBLE,
-    "UNBOUNDED": Meaning.INFEASIBLE_OR_UNBOUNDED,  # it says so for both
+    "UNBOUNDED": Meaning.INFEASIBLE_OR_UNBOUNDED,  # it states it for both
     "ABNORMAL": Meaning.FAILED,
     "NOT_SOLVED": Meaning.LIMIT,
     "MODEL_IS_VALID": Meaning.FAILED,
