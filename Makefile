@@ -62,7 +62,7 @@ imports: $(DEV) ## import contract between the packages
 smoke: $(DEV) ## smoke tests of every package (tests/smoke.txt), under a minute on two quiet cores
 	$(TESTED) -q -n 2 @tests/smoke.txt $(ARGS)
 
-unit: $(DEV) ## its tests alone; TESTS=tests/round or ARGS="-k house" to choose
+unit: $(DEV) ## tests alone; TESTS=tests/round or ARGS="-k placement" to choose
 	$(TESTED) -n auto --maxprocesses 4 --dist worksteal $(TESTS) $(ARGS)
 
 evidence: TESTS = tests/benchmarks
@@ -138,10 +138,10 @@ oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROU
 live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes); ARGS="--runs 10 --seed 20", LIVE_TEST_ROOT=another Debian's
 	$(PY) -m benchmarks.checks.live.chaos $(ARGS)
 
-live-demo: $(DEV) ## ten minutes: the same jobs beside backfill and beside morph-opt, and the report of both
+live-demo: $(DEV) ## ten minutes: the same jobs under backfill and under morph-opt, with a report of both
 	$(PY) -m benchmarks.checks.live.demo $(ARGS)
 
-check-replays: $(DEV) ## read varied replays as a stranger would, and corrupted ones (20 minutes); ARGS="--only mt"
+check-replays: $(DEV) ## recheck varied and corrupted replays by independent code (20 minutes); ARGS="--only mt"
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.checks.replays $(ARGS)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)

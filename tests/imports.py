@@ -137,16 +137,16 @@ def circles(graph: Graph) -> list[tuple[str, ...]]:
     return found
 
 
-def floors(graph: Graph) -> dict[str, int]:
-    """0 for rooms that import none, else one above the highest that they import."""
+def heights(graph: Graph) -> dict[str, int]:
+    """Return 0 for packages that import none, else one above the highest that they import."""
     height: dict[str, int] = {}
 
-    def of(room: str) -> int:
-        if room not in height:
-            height[room] = max((of(used) + 1 for used in graph[room]), default=0)
-        return height[room]
+    def of(package: str) -> int:
+        if package not in height:
+            height[package] = max((of(used) + 1 for used in graph[package]), default=0)
+        return height[package]
 
-    return {room: of(room) for room in sorted(graph)}
+    return {package: of(package) for package in sorted(graph)}
 
 
 WALK = (
@@ -229,14 +229,14 @@ def full(module: str) -> str:
 
 
 def drawn() -> str:
-    """Floors with what each room imports, then the walk of one job."""
+    """Return heights and imports of the packages, then the walk of one job."""
     graph = packages(imports())
-    height = floors(graph)
+    height = heights(graph)
     lines = ["```text"]
-    for floor in range(max(height.values()), -1, -1):
-        for room in (room for room, at in height.items() if at == floor):
-            used = sorted(graph[room], key=lambda name: (-height[name], name))
-            lines.append(f"{floor:>2}  {room:<23} {_wrapped(used)}".rstrip())
+    for level in range(max(height.values()), -1, -1):
+        for package in (package for package, at in height.items() if at == level):
+            used = sorted(graph[package], key=lambda name: (-height[name], name))
+            lines.append(f"{level:>2}  {package:<23} {_wrapped(used)}".rstrip())
     lines += [
         "```",
         "",

@@ -1,4 +1,4 @@
-"""docs/architecture.md lists the rooms that there are, in the order of the import contract."""
+"""docs/architecture.md lists the packages in the order of the import contract."""
 
 from __future__ import annotations
 

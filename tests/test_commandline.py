@@ -28,8 +28,8 @@ def test_all_packages_use_the_strict_parser(project_root: Path) -> None:
     """A sub-class of its own must say `error` in its own words; a bare parser prints two lines."""
     bare = [
         str(path.relative_to(project_root))
-        for room in ("morph_opt", "benchmarks")
-        for path in sorted((project_root / room).rglob("*.py"))
+        for package in ("morph_opt", "benchmarks")
+        for path in sorted((project_root / package).rglob("*.py"))
         if path.parent.name != "replays"  # the reader of replays imports nothing of the project
         and re.search(
             r"(?<!class LineParser\()(?<!Parser\()argparse\.ArgumentParser\(", path.read_text()
@@ -38,10 +38,10 @@ def test_all_packages_use_the_strict_parser(project_root: Path) -> None:
     assert bare == []
 
 
-@pytest.mark.parametrize("room", ["topology", "solvers", "data"])
-def test_commands(room: str) -> None:
+@pytest.mark.parametrize("package", ["topology", "solvers", "data"])
+def test_commands(package: str) -> None:
     found = subprocess.run(
-        [sys.executable, "-m", f"morph_opt.{room}", "--nope"],
+        [sys.executable, "-m", f"morph_opt.{package}", "--nope"],
         capture_output=True,
         text=True,
         check=False,

@@ -14,8 +14,8 @@ from tests.imports import (
     block,
     circles,
     drawn,
-    floors,
     full,
+    heights,
     imports,
     package_of,
     packages,
@@ -25,7 +25,7 @@ from tests.imports import (
 def test_circles_are_found() -> None:
     graph = {name: frozenset(to) for name, to in {"a": "b", "b": "ca", "c": "d", "d": ""}.items()}
     assert circles(graph) == [("a", "b")]
-    assert floors({name: to - {"a"} for name, to in graph.items()}) == {
+    assert heights({name: to - {"a"} for name, to in graph.items()}) == {
         "a": 3,
         "b": 2,
         "c": 1,
@@ -43,7 +43,7 @@ def test_no_module_is_in_a_circle_not_even_by_imports_inside_functions() -> None
 
 @pytest.mark.parametrize("leg", WALK, ids=[leg[0] for leg in WALK])
 def test_a_job_never_climbs(leg: tuple[str, ...]) -> None:
-    graph, height = imports(), floors(packages(imports()))
+    graph, height = imports(), heights(packages(imports()))
     for upper, lower in itertools.pairwise(map(full, leg[1:])):
         assert lower in graph[upper], f"{upper} does not import {lower}"
         assert height[package_of(lower)] <= height[package_of(upper)]

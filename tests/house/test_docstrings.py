@@ -40,7 +40,7 @@ def returned(function: Any) -> Iterator[type]:
     """Classes of ours that a function returns, alone or in a container."""
     try:
         hint = typing.get_type_hints(inspect.unwrap(function)).get("return")
-    except NameError:  # of a library, or of a room above, that is imported for types alone
+    except NameError:  # of a library, or of a higher package, that is imported for types alone
         return
     for kind in (hint, *typing.get_args(hint)):
         if inspect.isclass(kind) and kind.__module__.partition(".")[0] in OURS:

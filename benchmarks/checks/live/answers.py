@@ -7,7 +7,6 @@ root and as a user sees it (``PrivateData=jobs``), without accounting; and a log
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import platform
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.checks.live.accounting import SACCT
 from benchmarks.checks.live.real import RealSlurm, cluster, missing, until
+from morph_opt.core.commandline.parser import LineParser
 
 FOLDER = Path(__file__).resolve().parents[3] / "tests/round/live/answers"
 SQUEUE, SINFO = ("squeue", "--json"), ("sinfo", "--json")
@@ -102,7 +102,7 @@ def log(slurm: RealSlurm) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files of the Slurm that is there."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(prog="python -m benchmarks.checks.live.answers", description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER)
     given = parser.parse_args(arguments)
     if lacks := missing(slurmdbd=True):

@@ -8,7 +8,6 @@ nodes are drained and stop answering, a command in ten is refused, some are late
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -37,6 +36,7 @@ from benchmarks.checks.live.counted import (
 )
 from benchmarks.checks.live.real import RealSlurm, cluster, missing, until
 from benchmarks.checks.live.scripts import COMMAND, JOB, SETTINGS, reporting_job
+from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.domain import Cluster, InputError
 from morph_opt.live.scheduler import AwayError
 from morph_opt.live.slurm import listed
@@ -401,7 +401,7 @@ class Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print a line each, and fail where anything but 0 was counted."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(prog="python -m benchmarks.checks.live.chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=2, help="chaos runs, after one without")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

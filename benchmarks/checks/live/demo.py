@@ -6,7 +6,6 @@ two run folders and one report.
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 from benchmarks.checks.live.chaos import Run
 from benchmarks.checks.live.real import cluster, missing
 from morph_opt.__main__ import main as command
+from morph_opt.core.commandline.parser import LineParser
 
 
 class Demo(Run):
@@ -50,7 +50,7 @@ class Demo(Run):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run both, write the report."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = LineParser(prog="python -m benchmarks.checks.live.demo", description=__doc__)
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--spread-s", type=float, default=120.0, help="seconds of arrivals")
     parser.add_argument("--out", type=Path, default=Path("runs/live-demo"))

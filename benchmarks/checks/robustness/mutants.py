@@ -3,7 +3,7 @@
     python -m benchmarks.checks.robustness.mutants
 
 Mutants come from cosmic-ray (``make mutants`` installs it aside); a seeded sample of them is
-applied, one at a time, to a copy of the project, and the tests of the room run against it. What
+applied, one at a time, to a copy of the project, and the tests of its package run against it. What
 survives is either equivalent, with the reason in ``equivalent.csv`` beside this file, or a hole.
 """
 
@@ -36,7 +36,7 @@ LONGER = 5.0
 PER_TESTS_S = 1800.0
 """Of the clock, which other processes share: what it ends is judged again, and not killed."""
 
-ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+TESTS_OF: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
     (
         "formulations/knapsack",
@@ -76,7 +76,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("tests/engine", "tests/replay/test_packing.py", "tests/replay/test_run_folder.py"),
     ),
 )  # fmt: skip
-"""Tests by room, the quick ones first; the first prefix that fits holds."""
+"""Tests by package, the quick ones first; the first prefix that fits holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Mutant:
 
 def tests_of(file: str) -> tuple[str, ...]:
     """Tests that a file must be caught by."""
-    return next(tests for prefix, tests in ROOMS if file.startswith(prefix))
+    return next(tests for prefix, tests in TESTS_OF if file.startswith(prefix))
 
 
 class _Bare(ast.NodeTransformer):

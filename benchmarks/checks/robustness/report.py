@@ -100,7 +100,7 @@ def faults(out: Path) -> Iterator[str]:
 
 
 def mutants(out: Path) -> Iterator[str]:
-    """The score by room, and every survivor."""
+    """The score by package, and every survivor."""
     rows = rows_of(out / "mutants.csv")
     if not rows:
         return

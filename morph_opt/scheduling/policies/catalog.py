@@ -155,8 +155,8 @@ def _queued(options: PolicyOptions, name: str, *, gittins: bool, rigid: bool) ->
     """Return the objective of Tiresias' queues."""
     from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
 
-    index, knob = default_index() if gittins else None, options.starvation_knob
-    return QueuedService(name, starvation_knob=knob, index=index, rigid=rigid)
+    index = default_index() if gittins else None
+    return QueuedService(name, starvation_knob=options.starvation_knob, index=index, rigid=rigid)
 
 
 def _service(name: str, rule: str, *, gittins: bool = False, rigid: bool = False) -> ObjectiveSpec:
