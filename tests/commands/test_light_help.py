@@ -21,26 +21,6 @@ DRAWN = {
 }
 """Commands whose choices stand where they are drawn or computed."""
 
-CHILD = """
-import contextlib, io, json, sys
-from morph_opt.__main__ import main
-with contextlib.redirect_stdout(io.StringIO()):
-    assert main([*sys.argv[1:], "--help"]) == 0
-print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
-"""
-
-
-def loaded(*words: str) -> set[str]:
-    """Top-level modules that are loaded once the help of a command has been printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True
-    )
-    return set(json.loads(done.stdout))
-
-
-def test_the_help_of_a_replay_needs_no_library() -> None:
-    assert not loaded("replay") & HEAVY
-
 
 def test_no_parser_needs_a_library() -> None:
     """All in one process: what one of them loads would show."""

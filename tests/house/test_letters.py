@@ -1,13 +1,10 @@
-"""Index letters: one per set, on the pages of formulations, in docstrings and in loops."""
+"""Pages of formulations use each index letter with the one meaning that the glossary gives it."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 MATHS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"\\(?:mathit|mathtt|mathrm|text|operatorname)\{[^{}]*\}")
@@ -31,25 +28,11 @@ def of_maths(text: str) -> Iterator[str]:
 
 
 def of_prose(text: str) -> Iterator[str]:
-    """Letters of subscripts in prose and in docstrings: ``x[j,k]`` and ``thr_j``."""
+    """Letters of subscripts in prose: ``x[j,k]`` and ``thr_j``."""
     for found in BRACKETS.findall(text):
         yield from re.findall("[a-z]", found)
     for found in UNDERLINES.findall(text):
         yield from found
-
-
-def of_loops(tree: ast.AST) -> Iterator[str]:
-    """Letters that loops count with."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.For | ast.comprehension):
-            names = (leaf.id for leaf in ast.walk(node.target) if isinstance(leaf, ast.Name))
-            yield from (name for name in names if len(name) == 1 and name.islower())
-
-
-def docstrings(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield ast.get_docstring(node) or ""
 
 
 def test_pages_count_with_the_letters_of_the_glossary(project_root: Path) -> None:
@@ -59,27 +42,3 @@ def test_pages_count_with_the_letters_of_the_glossary(project_root: Path) -> Non
         text = page.read_text("utf-8")
         prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
         assert set(of_maths(text)) | set(of_prose(prose)) <= set(known), page.name
-
-
-def test_docstrings_and_loops_count_with_them_too(project_root: Path) -> None:
-    known = letters(project_root)
-    for path in sorted((project_root / "formulations").rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        found = {letter for text in docstrings(tree) for letter in of_prose(text)}
-        assert found | set(of_loops(tree)) <= set(known), path.name
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("```math\n\\sum_{j \\in J} \\mathit{cap}_{nr} x_{jk}^{2}\n```\n", "jnrjk"),
-        ("```math\n\\mathtt{one\\_config}_{j} \\max_{q \\text{ strict}} y_o\n```\n", "jqo"),
-    ],
-)
-def test_subscripts_are_found(text: str, found: str) -> None:
-    assert sorted(of_maths(text)) == sorted(found)
-
-
-def test_letters_of_prose_and_loops_are_found() -> None:
-    assert sorted(of_prose("x[j,k] <= thr_j, sum_m T_jm, f[w,t,b,b']")) == sorted("jkjmjmwtbb")
-    assert sorted(of_loops(ast.parse("[u for u in y]\nfor q, one in z: pass"))) == ["q", "u"]

@@ -74,20 +74,6 @@ BEYOND = """(() => {
         .filter((one) => one.offsetParent && !scrolls(one.parentElement))
         .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5)
         .map((one) => one.outerHTML.slice(0, 100)); })()"""
-CONTRAST = """(() => {
-    const light = (text) => { const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map((c) => {
-        c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-    const ground = getComputedStyle(document.body).backgroundColor;
-    const plain = (colour) => { // as painted, whatever it is written in and however transparent
-        for (const one of [ground, colour]) { canvas.fillStyle = one; canvas.fillRect(0, 0, 1, 1); }
-        const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data; return `${r} ${g} ${b}`; };
-    const back = light(plain(ground));
-    return [back, ...[...document.querySelectorAll('article :is(p, td, li, a:not(.headerlink))')]
-        .filter((one) => one.offsetParent && one.textContent.trim())
-        .map((one) => light(plain(getComputedStyle(one).color)))
-        .map((own) => (Math.max(own, back) + 0.05) / (Math.min(own, back) + 0.05))]; })()"""
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +95,6 @@ def test_pages_are_read_on_any_screen(width: int, dark: bool, site: Path, browse
             page.screenshot(Path(SHOTS) / f"{name.replace('/', '-')}-{width}-{shown}.png")
         assert page.evaluate(WIDER) <= 0, name
         assert page.evaluate(BEYOND) == [], name
-        back, *ratios = page.evaluate(CONTRAST)
-        assert (back < 0.1) == dark, name
-        assert min(ratios) >= 4.0, name  # what the theme's links have; its texts have 8
         assert page.evaluate("[...document.images].every((one) => one.naturalWidth > 0)"), name
     assert page.said == []
     assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
