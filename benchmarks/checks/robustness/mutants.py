@@ -71,8 +71,9 @@ TESTS_OF: tuple[tuple[str, tuple[str, ...]], ...] = (
          "tests/formulations/test_objectives.py", "tests/formulations"),
     ),
     ("morph_opt/simulation/engine/node_events", ("tests/engine/test_node_events.py",
-    "tests/engine")), (
-        "morph_opt/engine",
+                                                 "tests/engine")),
+    (
+        "morph_opt/simulation/engine",
         ("tests/engine", "tests/replay/test_packing.py", "tests/replay/test_run_folder.py"),
     ),
 )  # fmt: skip
