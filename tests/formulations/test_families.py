@@ -27,7 +27,7 @@ from tests.formulations.worlds.solving import solve_model
 
 
 @pytest.mark.parametrize("family", PAIRS)
-def test_a_family_forbids_what_it_should_and_nothing_more(family: str) -> None:
+def test_each_family_forbids_exactly_its_violations(family: str) -> None:
     passes, forbids = PAIRS[family].passes(), PAIRS[family].forbids()
     word = word_of(family)
     assert word in families(passes.built.model)

@@ -64,7 +64,7 @@ def test_relative_speed() -> None:
     assert relative_speed(base()).tolist() == [0.5, 2.0, 2.0, 0.5]
 
 
-def test_a_kept_promise_counts_by_how_soon_it_is_settled_and_half_a_one_not_at_all() -> None:
+def test_promise_value_falls_with_remaining_time_and_partial_ones_have_none() -> None:
     level = guarantee(base())
     np.testing.assert_allclose(level.value, [0.0, 0.0, 1 / (60 + 50 * 4.0), 0.0])
     quick = replace(base(), jobs=replace(base().jobs, stay_iteration_s=np.asarray([np.nan, 4.0])))

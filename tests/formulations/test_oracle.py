@@ -226,7 +226,7 @@ def test_random_rounds_are_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_rule_about_the_stay_of_a_job_that_does_not_run_is_about_nothing(
+def test_rule_on_the_stay_of_a_queued_job_has_no_effect(
     formulation: str,
 ) -> None:
     cap = rule_table([Rule("cap", -np.inf, 0.0, ((RULE_S, 0, 1.0),))])

@@ -197,13 +197,13 @@ def test_a_row_about_one_job_is_a_statement_about_its_options(rule: Rule, bound:
     assert bounded(problem, WORTH, prices) == pytest.approx(bound, rel=1e-11)
 
 
-def test_a_promise_that_nothing_keeps_is_no_decision() -> None:
+def test_unkeepable_promise_leaves_no_decision() -> None:
     problem = replace(ROUND, rules=rule_table([Rule("must", 2.0, np.inf, ((RULE_S, 0, 1.0),))]))
     prices = replace(plain(1.0, problem), rule=np.zeros(1))
     assert bounded(problem, WORTH, prices) == -np.inf
 
 
-def test_a_priced_rule_is_paid_by_whom_it_concerns() -> None:
+def test_price_of_a_rule_is_paid_by_its_jobs() -> None:
     # Jobs 1 and 2 may start once together, at 0.5: 1 - 0.5 and 1 - 0.5 earned, 0.5 for the limit.
     rule = Rule("once", -np.inf, 1.0, ((RULE_X, 1, 1.0), (RULE_X, 2, 1.0), (RULE_X, 3, 1.0)))
     problem = replace(ROUND, rules=rule_table([rule]))
@@ -286,7 +286,7 @@ def test_rounding_uses_free_gpus_if_side_resources_run_out() -> None:
     assert filled(tiny([4], starts, side=(10.0, 9.0, 9.0)), 2.0, 1.0) == [0, -1]
 
 
-def test_moves_without_room_do_not_stand_in_the_way_of_others() -> None:
+def test_moves_without_room_do_not_block_others() -> None:
     # A GPU is free on each of four nodes: jobs 4 and 5, which are worth most, find no room.
     starts = [Candidate(4, (2,)), Candidate(5, (2,)), Candidate(6, (1,))]
     problem = tiny([4] * 4, starts, holds=[Hold(node, node, 3) for node in range(4)])
@@ -334,7 +334,7 @@ def test_chosen_start_is_kept_whatever_its_value() -> None:
     assert placing.placed(np.asarray([0, 1])).choice.tolist() == [0, 1]
 
 
-def test_a_job_may_move_to_all_that_it_has_and_what_is_free() -> None:
+def test_job_may_move_to_its_own_and_all_free_gpus() -> None:
     problem = tiny([4], [Candidate(0, (2,)), Candidate(0, (4,))])
     relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 9.0])))
     placing = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
@@ -379,7 +379,7 @@ def test_starts_sorted_out_beforehand_have_no_nodes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
+def test_tried_moves_are_the_first_that_fit_on_nodes(
     kind: str,
 ) -> None:
     tried = 0
@@ -413,7 +413,7 @@ def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
 
 
 @pytest.mark.parametrize("kind", ["gpus", "side", "places", "everything"])
-def test_jobs_that_are_alike_choose_as_if_each_were_asked(kind: str) -> None:
+def test_alike_jobs_choose_as_single_ones_do(kind: str) -> None:
     for seed in range(20):
         draw = np.random.default_rng((seed, 65))
         problem = random_round(draw, SIZES[kind])
@@ -465,7 +465,7 @@ def test_a_round_without_nodes_has_no_place() -> None:
     assert places.spare == [0]
 
 
-def test_a_job_goes_on_only_where_what_it_holds_is_free() -> None:
+def test_job_continues_only_if_its_gpus_are_free() -> None:
     # Of 8 GPUs the start takes 4: 6 are not free before it has given them back.
     places = Places(tiny([8], [Candidate(0, (4,))], holds=[Hold(1, 0, 6)]))
     nodes = places.starts(0)
@@ -496,7 +496,7 @@ def test_a_node_is_found_above_one_that_is_not_free_any_more() -> None:
     assert places.starts(0) == (0,)
 
 
-def test_two_parts_that_must_not_be_under_one_leaf_are_not() -> None:
+def test_parts_barred_from_one_leaf_are_placed_under_two() -> None:
     problem = tiny([4, 4, 4], [Candidate(0, (4, 4), strict=True)], leaf=[0, 0, 1])
     nodes = Places(problem).starts(0)
     assert nodes is not None
@@ -515,7 +515,7 @@ def test_nodes_that_lack_threads_are_passed_over_however_many() -> None:
     assert places.starts(1) is None
 
 
-def test_threads_of_a_node_without_a_free_gpu_are_for_whoever_moves() -> None:
+def test_threads_of_a_full_node_are_left_to_moving_jobs() -> None:
     # Node 0 has all GPUs held and 7 of 8 threads left, node 1 a GPU free and 2 threads left.
     start = Candidate(2, (1,), side=(8.0, 0.0, 0.0))
     holds = [Hold(0, 0, 4, (0.25, 0.0, 0.0)), Hold(1, 1, 3, (2.0, 0.0, 0.0))]

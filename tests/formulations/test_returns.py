@@ -110,7 +110,7 @@ def _choice(one: int, two: int, nodes: tuple[int, ...] = ()) -> Selection:
     return Selection(np.asarray([one, two]), ((), nodes))
 
 
-def test_the_check_knows_who_comes_back_where() -> None:
+def test_check_knows_returning_jobs_and_their_nodes() -> None:
     problem = by_hand()
     check(problem, _choice(STAY, BACK))
     assert _choice(STAY, BACK).value(plain_level(problem)) > 0.0

@@ -38,7 +38,7 @@ def reported(folder: Path, fake: FakeSlurm) -> None:
         ("report", "checkpoint left=20", NEAR),
     ],
 )
-def test_a_stop_needs_an_end_that_is_seen_to_be_far(
+def test_jobs_are_stopped_only_if_their_end_is_known_to_be_far(
     tmp_path: Path, needs: str, words: str, why: str
 ) -> None:
     fake = FakeSlurm(1)

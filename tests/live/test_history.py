@@ -126,7 +126,7 @@ def test_no_round_is_over_capacity_whatever_happens(tmp_path: Path, seed: int) -
     assert run.summary.completed == len(jobs)
 
 
-def test_gpus_that_another_has_were_free_by_then() -> None:
+def test_interval_ends_before_the_next_holder_of_its_gpus() -> None:
     first = RunInterval("a", 0.0, ("n1",), 2, {"n1": (0, 1)})
     second = RunInterval("b", 5.0, ("n1",), 1, {"n1": (1,)}, 9.0, "complete")
     settle([first, second])
@@ -134,7 +134,7 @@ def test_gpus_that_another_has_were_free_by_then() -> None:
     assert (second.end_s, second.end) == (9.0, "complete")
 
 
-def test_intervals_that_no_look_saw_get_what_is_left_or_are_left_out() -> None:
+def test_unseen_intervals_get_free_gpus_or_are_left_out() -> None:
     cluster = parse_short("2x2:V100")
     names = tuple(node.name for node in cluster.nodes)
     known = RunInterval("a", 0.0, names[:1], 1, {names[0]: (0,)}, 9.0, "complete")

@@ -70,7 +70,7 @@ def test_comments_that_make_no_sense_leave_a_job_rigid(words: str) -> None:
     assert wrong.startswith(words.partition("=")[0])
 
 
-def test_words_of_a_comment_that_are_not_ours_are_left() -> None:
+def test_foreign_words_of_a_comment_are_kept() -> None:
     said, wrong = stated_of("morph checkpoint gpus=2-8 model=a iterations=5 what=ever")
     assert said.malleable
     assert wrong == ""

@@ -297,7 +297,7 @@ def test_a_restart_waits_until_the_end_is_settled(tmp_path: Path) -> None:
     assert {job.state for job in jobs} == {"COMPLETED"}  # not FAILED: credential revoked
 
 
-def test_a_killed_controller_leaves_nothing_that_does_not_start(tmp_path: Path) -> None:
+def test_jobs_start_after_the_controller_is_killed(tmp_path: Path) -> None:
     fake = FakeSlurm(2)
     one = controller(tmp_path, fake, park_s=60.0)
     jobs = submitted(fake, 6, 6)

@@ -209,7 +209,7 @@ def test_makespan_when_all_are_done() -> None:
         ([BEGUN, Ended(0.0, EndReason.COMPLETE)], "not one of this trace"),
     ],
 )
-def test_a_log_that_is_none_is_refused(log: list[Event], message: str) -> None:
+def test_impossible_event_logs_are_refused(log: list[Event], message: str) -> None:
     with pytest.raises(InputError, match=message):
         schedule_metrics(log, TRACE, cluster(2, 2))
 

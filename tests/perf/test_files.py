@@ -123,7 +123,7 @@ def test_missing_files_are_refused(tmp_path: Path) -> None:
             read(tmp_path / "none.csv")
 
 
-def test_public_rows_that_no_run_can_have_are_told(tmp_path: Path) -> None:
+def test_impossible_public_rows_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "placements.csv"
     file.write_text("exec_plan,placement,iter_time\n842,88,1.4\nga,53,0.5\nga,8,0\n")
     runs, refused = read_public(file)

@@ -72,7 +72,7 @@ def test_models_without_facts_pass_and_are_named() -> None:
     assert offered("mine") == ["dp 8", "zero-offload 8"]
 
 
-def test_refusals_tell_why_for_rows_and_for_plans_that_are_not_even_offered() -> None:
+def test_refusals_of_rows_and_unoffered_plans_have_a_reason() -> None:
     refusals = SIEVE.refusals("llama7", A800_NODE)
     said = {f"{r.plan} {r.shape}": r.reason for r in refusals}
     assert [f"{r.plan} {r.shape}" for r in refusals[:2]] == ["dp+ga 8", "pp1-tp8-dp1 4+4"]

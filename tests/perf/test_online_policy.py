@@ -116,7 +116,9 @@ def test_policies_with_a_memory_are_refused() -> None:
         OnlinePolicy(OnlineModel(TRUTH), TRUTH, lambda _: Remembering())  # type: ignore[arg-type]
 
 
-def test_the_command_line_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_online_fit_is_an_option_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--trace", "base", "--until-s", "4000", "--belief", "model", "--online-fit"]
     cli.main([*arguments, "--out", str(tmp_path / "run"), "--json", "--quiet"])
     assert '"belief": "model+online"' in capsys.readouterr().out

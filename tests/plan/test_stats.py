@@ -77,7 +77,7 @@ def test_a_sequential_test_is_decided_in_order() -> None:
         (1e-5, "give more"),
     ],
 )
-def test_an_indifference_that_cannot_be_had(margin: float, complaint: str) -> None:
+def test_impossible_indifference_is_refused(margin: float, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         design(0.9, margin, 0.0375)
 

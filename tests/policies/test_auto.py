@@ -37,7 +37,7 @@ def granted(belief: SpeedModel, before: RoundState, options: PolicyOptions) -> o
         ("blind", {"objective": "jct-blind", "durations": "true"}),
     ],
 )
-def test_the_default_decides_as_what_it_takes(durations: str, same: dict[str, str]) -> None:
+def test_auto_decides_as_the_objective_it_picks(durations: str, same: dict[str, str]) -> None:
     for seed in range(20):
         belief, before = random_world(np.random.default_rng((37, seed)))
         by_default = PolicyOptions(durations=durations)
@@ -52,7 +52,7 @@ def test_the_default_is_not_what_it_was() -> None:
     assert set(found.allocation.by_job()) == {"short"}
 
 
-def test_promises_count_by_weight_where_nothing_is_said() -> None:
+def test_promises_are_weighed_by_default_under_auto() -> None:
     assert promises_for(PolicyOptions()) == Promises(FACTOR)
     assert promises_for(PolicyOptions(promises="rank")) == Promises()
     assert promises_for(PolicyOptions(promises="weight:3")) == Promises(3.0)
@@ -99,7 +99,9 @@ def test_auto_on_guesses_picks_completions_for_workers_and_saved_time_for_others
     assert auto == jct != lookahead
 
 
-def test_a_replay_says_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_prints_and_records_the_choice_of_auto(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     assert cli.main(["--trace", "mt", "--until-s", "600", "--out", str(out)]) == 0
     scheduler = read_scenario(out / "config.toml").scheduler
@@ -118,7 +120,7 @@ def test_a_recorded_choice_is_not_believed() -> None:
     assert prepare(scenario).scenario.scheduler.chosen == chosen("milp", PolicyOptions(), ())
 
 
-def test_a_round_says_it() -> None:
+def test_round_prints_the_choice_of_auto() -> None:
     decided, line = mo.decide(STATE), "auto: saved-time, because durations are known"
     document = decided.to_json()
     assert (document["objective"], document["chosen"]) == ("auto", line)

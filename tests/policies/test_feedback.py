@@ -73,7 +73,7 @@ def test_feedback_observes_turns_and_remaining_work() -> None:
     assert turns.weight.tolist() == [500 / 60 + 1, 11.0, 11.0, (600 - 200) / 60 + 1]
 
 
-def test_the_cap_hurries_the_shortest_that_fit() -> None:
+def test_feedback_share_favours_the_shortest_jobs_that_fit() -> None:
     left, asked = np.asarray([50.0, 10.0, 30.0, 0.0]), np.asarray([4.0, 2.0, 2.0, 1.0])
     assert _hurried(left, asked, 8.0).tolist() == [50.0, 10.0, 30.0, 0.0]
     assert _hurried(left, asked, 4.0).tolist() == [0.0, 10.0, 30.0, 0.0]

@@ -281,7 +281,7 @@ def test_a_later_level_without_answer_keeps_the_optimum_of_the_earlier() -> None
     assert decision.report.guarantee_shortfall == pytest.approx(1.0)
 
 
-def test_a_claim_that_the_decision_does_not_bear_out_is_an_error() -> None:
+def test_claim_that_contradicts_the_decision_is_an_error() -> None:
     with pytest.raises(ClaimError, match="objective throughput: the solver claims"):
         policy(solver=FakeSolver("boast")).decide(state(cluster(8), queued("a")))
 
@@ -400,7 +400,7 @@ def test_a_rule_may_ask_for_what_would_otherwise_be_dominated() -> None:
 
 
 @pytest.mark.parametrize("block", range(2))
-def test_greedy_filling_is_feasible_and_touches_nobody(block: int) -> None:
+def test_greedy_filling_is_feasible_and_keeps_running_jobs(block: int) -> None:
     for i in range(60):
         belief, before = random_world(np.random.default_rng((8, block, i)))
         problem = CandidateBuilder(belief).view(before).problem

@@ -30,7 +30,7 @@ def test_tables_of_the_page_are_generated(name: str) -> None:
 
 
 @pytest.mark.parametrize("spec", [*POLICIES.values(), *OBJECTIVES.values()], ids=lambda s: s.name)
-def test_a_spec_keeps_its_word(spec) -> None:
+def test_policies_do_what_their_spec_states(spec) -> None:
     assert not spec.page or (DOCS / spec.page).is_file()
     assert set(spec.options) <= set(OPTIONS)
     if spec.name == "milp":

@@ -47,7 +47,7 @@ def test_fifo_skip_lets_others_pass() -> None:
     assert decide("fifo:skip", state(cluster(8), *queue())) == {"a": 2, "c": 4, "d": 1}
 
 
-def test_nodes_are_sought_only_for_what_all_that_is_free_holds(
+def test_nodes_are_searched_only_if_all_free_gpus_suffice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sought: list[int] = []
@@ -119,7 +119,7 @@ def test_srtf_takes_the_least_remaining_gpu_time_and_preempts() -> None:
     assert decide("srtf", state(cluster(8), done, shorter)) == {"old": 8}
 
 
-def test_srtf_keeps_who_can_stay_on_the_same_gpus() -> None:
+def test_srtf_keeps_jobs_on_their_gpus_if_possible() -> None:
     before = state(cluster(8), running("a", {0: [5, 6]}, iterations=10), queued("b", 4))
     found = make_policy("srtf", LINEAR, PolicyOptions()).decide(before).allocation
     assert grants(found) == {"a": {0: (5, 6)}, "b": {0: (0, 1, 2, 3)}}

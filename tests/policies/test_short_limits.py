@@ -126,7 +126,7 @@ def test_a_bound_covers_decisions_that_keep_promises_until_that_is_settled() -> 
     assert found.outcome.status is Status.FEASIBLE
 
 
-def test_what_is_settled_stays_as_it_is() -> None:
+def test_settled_promises_stay_settled() -> None:
     posed, solved = unsettled(Promises())
     assert solved.selection is not None
     for known in (replace(solved, promised=False), replace(solved, promised=True)):

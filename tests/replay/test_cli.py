@@ -44,7 +44,7 @@ def test_table_on_stdout_notes_on_stderr(here: Path, capsys: pytest.CaptureFixtu
         ("exact", r"settled (\d+) of \1 rounds\n"),
     ],
 )
-def test_a_solver_that_was_asked_for_is_told_what_it_settled(
+def test_replay_states_how_many_rounds_the_named_solver_settled(
     method: str, said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--trace", "naive", "--until-s", "1200", "--method", method]

@@ -187,7 +187,7 @@ def spoil(path: Path, line: int, old: str, new: str) -> None:
         ("config.toml", 4, '"', "", "is not TOML"),
     ],
 )
-def test_damage_is_said_in_one_line(
+def test_damaged_run_folders_are_refused_in_one_line(
     whole: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -113,7 +113,7 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         ({"cluster": "8x8:NoGpu"}, "NoGpu"),
     ],
 )
-def test_a_change_that_cannot_be(change: dict[str, Any], rule: str) -> None:
+def test_impossible_changes_are_refused(change: dict[str, Any], rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         Scenario().replaced(**change)
 
@@ -127,7 +127,9 @@ def test_a_change_that_cannot_be(change: dict[str, Any], rule: str) -> None:
         ("[failures]", "[failure]", "failure: unknown field"),
     ],
 )
-def test_a_file_that_is_none_names_the_place(tmp_path: Path, old: str, new: str, rule: str) -> None:
+def test_malformed_file_is_refused_with_its_place(
+    tmp_path: Path, old: str, new: str, rule: str
+) -> None:
     text = Scenario().to_toml()
     assert old in text
     (tmp_path / "config.toml").write_text(text.replace(old, new))
@@ -139,7 +141,7 @@ def test_a_file_that_is_none_names_the_place(tmp_path: Path, old: str, new: str,
     ("part", "key", "usual", "other"),
     [("scheduler", "artifact_quirks", "false", "true"), ("engine", "first_boundary", "1", "0")],
 )
-def test_settings_that_are_gone_are_read_at_their_only_value(
+def test_removed_settings_are_accepted_at_their_former_default(
     tmp_path: Path, part: str, key: str, usual: str, other: str
 ) -> None:
     path, text = tmp_path / "config.toml", Scenario().to_toml()

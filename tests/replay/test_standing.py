@@ -66,7 +66,7 @@ def run(
 
 @pytest.mark.parametrize("name", STANDING)
 @pytest.mark.parametrize("seed", range(2))
-def test_the_log_is_that_of_a_policy_that_is_always_asked(name: str, seed: int) -> None:
+def test_skipped_rounds_give_the_same_log_as_asked_ones(name: str, seed: int) -> None:
     trace = random_trace(seed, 14, iterations=900)
     nodes = (
         NodeEvent(700.0, 0, NodeStatus.FAILED),

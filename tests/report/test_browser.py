@@ -129,9 +129,7 @@ def opened(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_asks_for_nothing_and_complains_of_nothing(
-    name: str, opened: Callable[..., Opened]
-) -> None:
+def test_report_loads_nothing_and_has_no_errors(name: str, opened: Callable[..., Opened]) -> None:
     scheme, width = ("dark", 1920) if PAGES.index(name) % 2 else ("light", 1280)
     page = opened(name, width, scheme)
     page.is_quiet()

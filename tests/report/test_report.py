@@ -255,7 +255,7 @@ def test_the_same_folders_give_the_same_bytes(
     assert out.read_text("utf-8") == both
 
 
-def test_the_page_asks_for_nothing_and_is_small(page: str) -> None:
+def test_report_loads_nothing_and_is_small(page: str) -> None:
     assert "default-src 'none'" in page
     assert "unsafe-eval" not in page
     without = page.replace("http://www.w3.org/2000/svg", "")  # a name, never loaded
@@ -272,7 +272,7 @@ def test_names_of_a_trace_are_text(folders: dict[str, Path]) -> None:
     assert page.count("<script") == page.count("</script>")
 
 
-def test_a_module_that_is_called_is_the_function(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_report_module_is_callable(folders: dict[str, Path], tmp_path: Path) -> None:
     import morph_opt.report as package
 
     out = tmp_path / "a.html"

@@ -57,7 +57,7 @@ def _spoilt(text: str, kind: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     "reader", [one for one in READERS if one.name in READ], ids=lambda one: one.name
 )
-def test_a_number_that_is_none_is_refused_by_file_and_field(reader: Reader, tmp_path: Path) -> None:
+def test_malformed_numbers_are_refused_by_file_and_field(reader: Reader, tmp_path: Path) -> None:
     path = reader.place(tmp_path)
     tried = 0
     for field, text in _spoilt(path.read_text(), reader.kind):

@@ -72,7 +72,7 @@ def test_rows_are_changed_column_by_column_as_at_once(operation: np.ufunc) -> No
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
-def test_what_is_gathered_stands_before_what_is_behind_it(kind: type) -> None:
+def test_gathered_values_come_before_the_appended_ones(kind: type) -> None:
     values, rows = np.asarray([3, 1, 2], dtype=kind), np.asarray([2, 0, 2])
     found = gathered(values, rows, values[:0], values[1:])
     assert found.tolist() == [2, 3, 2, 1, 2]

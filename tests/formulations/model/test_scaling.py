@@ -88,14 +88,14 @@ def test_a_column_without_an_end_that_pays_has_no_bound() -> None:
     assert lagrangian_bound(builder.build(np.ones(1)), np.zeros(0)) == np.inf
 
 
-def test_a_box_of_ordinary_size_stays_beside_one_that_does_not() -> None:
+def test_only_extreme_bounds_are_scaled() -> None:
     # 3 lies between 2**-10 and 2**20; 2**30 does not, and is its own power of two.
     builder = ModelBuilder("two")
     builder.add_columns("x", np.arange(2)[:, None], np.array([3.0, 2.0**30]), integer=False)
     assert scaled(builder.build(np.ones(2))).column.tolist() == [1.0, 2.0**30]
 
 
-def test_a_model_in_which_nothing_costs_keeps_its_objective() -> None:
+def test_model_without_costs_keeps_its_objective() -> None:
     builder = ModelBuilder("free")
     builder.add_columns("x", np.zeros((1, 1), dtype=np.int64), 1.0, integer=False)
     assert scaled(builder.build(np.zeros(1))).objective == 1.0

@@ -226,7 +226,7 @@ def test_a_violation_is_rejected_by_name(
         chosen(NONE, 7, STAY, (3, 2)),
     ],
 )
-def test_what_the_wide_round_allows_passes(selection: Selection) -> None:
+def test_check_accepts_a_valid_wide_decision(selection: Selection) -> None:
     check(wide(), decided(wide(), selection))
 
 
@@ -256,7 +256,7 @@ def test_the_message_says_job_node_and_resource() -> None:
 
 
 @pytest.mark.parametrize("block", range(blocks(2)))
-def test_the_check_accepts_what_enumeration_would_come_across_and_nothing_else(block: int) -> None:
+def test_check_accepts_exactly_the_enumerated_decisions(block: int) -> None:
     verdicts = {True: 0, False: 0}
     for i in range(100):
         draw = np.random.default_rng((9, block, i))

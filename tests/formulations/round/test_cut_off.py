@@ -116,7 +116,7 @@ def test_random_rounds_are_cut_off_now_and_then() -> None:
     assert sum(cuts(one) > 0 for one in solved) >= 5
 
 
-def test_forbid_removes_the_choice_and_what_contains_it_and_nothing_else() -> None:
+def test_forbid_removes_exactly_the_choices_that_contain_it() -> None:
     problem = tiny(
         [8], [Candidate(0, (2,)), Candidate(1, (2,)), Candidate(1, (4,))], holds=[Hold(2, 0, 2)]
     )
@@ -179,7 +179,7 @@ def test_packing_counts_what_earlier_jobs_took_of_an_uplink() -> None:
         (3, [(2, 2), (1, 1), (3,), (2,)], "size"),
     ],
 )
-def test_neither_order_of_packing_finds_all_that_the_other_does(
+def test_each_order_of_packing_finds_some_that_the_other_misses(
     nodes: int, gangs: list[tuple[int, ...]], order: str
 ) -> None:
     problem = tiny([4] * nodes, [Candidate(job, parts) for job, parts in enumerate(gangs)])

@@ -141,14 +141,14 @@ def test_the_interval_is_a_number(interval_s: float) -> None:
         replace(tiny([4], []), interval_s=interval_s)
 
 
-def test_nobody_shares_gpus_of_several_classes() -> None:
+def test_shared_gpus_must_be_of_one_class() -> None:
     problem = tiny([4, 2], [LOOSE, replace(LOOSE, job=1)])
     two = np.asarray([0, 0]), np.asarray([0, 1]), np.asarray([0, 1]), np.ones(2)
     with pytest.raises(ValueError, match="on nodes of one class"):
         replace(problem, shared=SharedTable(*two))
 
 
-def test_the_file_form_keeps_them_and_is_as_it_was_without() -> None:
+def test_file_form_has_gangs_over_classes_only_if_present() -> None:
     rows = [LOOSE, WIDE]
     text = to_json(tiny([4, 2], rows))
     again = from_json(text)
@@ -183,7 +183,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["gpus", "everything"])
-def test_what_prices_and_the_fallback_decide_is_feasible(size: RoundSize) -> None:
+def test_decisions_of_prices_and_fallback_are_feasible(size: RoundSize) -> None:
     started = 0
     for seed in range(40):
         draw = np.random.default_rng((55, seed))

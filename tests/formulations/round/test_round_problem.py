@@ -127,7 +127,7 @@ def test_a_floor_is_in_units_of_the_largest_value_of_its_level() -> None:
     assert with_floor(base(), 2, nothing, 0.0).rules.lower.tolist() == [0.0]
 
 
-def test_a_later_round_is_what_its_tables_make_and_shares_what_does_not_change() -> None:
+def test_later_round_equals_a_fresh_one_and_shares_unchanged_arrays() -> None:
     problem = base()
     jobs = replace(
         problem.jobs,

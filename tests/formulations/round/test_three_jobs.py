@@ -148,7 +148,7 @@ def test_jobs_that_cannot_be_together_are_refused(columns: dict[str, object], ru
         crowd(**columns)
 
 
-def test_a_set_of_nodes_of_one_of_them_is_that_of_all() -> None:
+def test_node_set_of_one_packed_job_holds_for_all_of_them() -> None:
     problem = crowd(node_set=np.asarray([0, 0, 1, 0, 0, 0]))
     check(problem, Selection(np.full(3, 6), ((0,),) * 3))
     assert problem.options.starts.node_set[6] == 1

@@ -88,7 +88,7 @@ def test_job_with_more_completions_than_pods_is_left_alone(
     assert fake.touched == []
 
 
-def test_pods_of_nobody_hold_what_they_hold(tmp_path: Path, fake: FakeKube) -> None:
+def test_unowned_pods_keep_their_resources(tmp_path: Path, fake: FakeKube) -> None:
     fake.submit("a", 8, 900.0, None, gates=(), work={"foreign": True})
     fake.submit("b", 8, 900.0, work={"foreign": True})
     fake.advance(1.0)
@@ -118,7 +118,7 @@ def test_a_pod_that_is_lost_is_replaced(tmp_path: Path, fake: FakeKube) -> None:
         finish(one, fake)
 
 
-def test_a_job_that_is_made_again_is_another(tmp_path: Path, fake: FakeKube) -> None:
+def test_recreated_job_is_a_new_one(tmp_path: Path, fake: FakeKube) -> None:
     with controller(tmp_path, fake) as one:
         for _ in range(2):
             fake.submit("same", 8, 10.0, "seconds=10")
@@ -132,7 +132,7 @@ def test_a_job_that_is_made_again_is_another(tmp_path: Path, fake: FakeKube) -> 
     assert read_run(tmp_path / "run").summary.completed == 2
 
 
-def test_the_job_of_the_manual_takes_part(tmp_path: Path, fake: FakeKube) -> None:
+def test_job_of_the_how_to_page_is_scheduled(tmp_path: Path, fake: FakeKube) -> None:
     page = (ROOT / "docs" / "how-to" / "live-kubernetes.md").read_text("utf-8")
     job = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
     template = job["spec"]["template"]["spec"]

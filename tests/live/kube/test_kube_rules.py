@@ -54,7 +54,7 @@ def fake() -> Iterator[FakeKube]:
     found.close()
 
 
-def test_the_rights_of_the_manual_are_what_is_asked_for(tmp_path: Path, fake: FakeKube) -> None:
+def test_rights_on_the_how_to_page_are_the_ones_used(tmp_path: Path, fake: FakeKube) -> None:
     fake.quota = 24
     says = "checkpoint seconds=9000"
     long = fake.submit("long", 8, 100.0, says)
@@ -274,7 +274,7 @@ def test_connection_uses_tls_and_the_pod_token(
         Api(settings(fake, server=""))
 
 
-def test_answers_that_are_none(fake: FakeKube, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_answers_are_refused(fake: FakeKube, monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(settings(fake))
     fake.away_until_s = fake.now_s + 1.0
     with pytest.raises(AwayError, match="GET /api/v1/nodes"):

@@ -48,7 +48,7 @@ def test_chaos(tmp_path: Path, seed: int) -> None:
     assert chaos.faults() == {}
 
 
-def test_release_all_leaves_nothing_that_waits_for_us(tmp_path: Path, fake: FakeKube) -> None:
+def test_release_all_frees_every_waiting_job(tmp_path: Path, fake: FakeKube) -> None:
     long = fake.submit("long", 8, 100.0, "checkpoint seconds=9000", pods=3)
     with controller(tmp_path, fake) as one:
         steps(one, fake, 20.0)

@@ -44,7 +44,7 @@ def decide(name, where, *jobs, belief=CONCAVE):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_equal_jobs_share_and_nobody_waits(name):
+def test_equal_jobs_share_gpus_without_waiting(name):
     found = counts(decide(name, cluster(4), queued("a", 4), queued("b", 4)).allocation)
     assert found == {"a": 2, "b": 2}
 
@@ -82,7 +82,7 @@ def test_optimus_gives_to_the_longest():
     assert counts(decide("optimus", cluster(1), short, long).allocation) == {"a": 1}
 
 
-def test_sia_lets_wait_what_costs_more_than_waiting():
+def test_sia_keeps_jobs_waiting_if_a_start_costs_more():
     # One GPU: costs 1 < 1.1, so somebody runs; with two GPUs both do (1 + 1 < 0.79 + 1.1 is false:
     # 1.89 for one on two). So Sia starves b for 26 % more speed of a: as published.
     found = counts(decide("sia", cluster(2), queued("a", 1), queued("b", 1)).allocation)
@@ -140,7 +140,7 @@ def live(guaranteed=False, speed=STEPS, may_shrink=True, **gpus):
     return Live(dict(speed), {}, guaranteed, may_shrink, {int(n[1:]): g for n, g in gpus.items()})
 
 
-def test_morphling_shrinks_who_loses_least():
+def test_morphling_shrinks_the_job_with_the_smallest_loss():
     # From 4 to 2 the first loses 0.2 per GPU, the newcomer gains 1 on its first: it gets the two.
     jobs = [live(n0=4), live()]
     PaperRound(jobs, [0]).run()
@@ -150,7 +150,7 @@ def test_morphling_shrinks_who_loses_least():
     assert [job.gpus for job in fixed] == [{0: 4}, {}]
 
 
-def test_morphling_takes_nothing_in_vain():
+def test_morphling_takes_gpus_only_if_the_newcomer_starts():
     # The newcomer needs 4 GPUs of one node; each node can spare 3 steps, but below one GPU only a
     # guaranteed job may push. It is not guaranteed: all keep everything.
     wide = live(speed={4: 9.0})
@@ -170,7 +170,7 @@ def test_morphling_never_shrinks_below_a_promise():
     assert [job.gpus for job in jobs] == [{0: 1}, {}]
 
 
-def test_morphling_gives_a_promise_that_no_node_keeps_its_best():
+def test_morphling_gives_an_unkeepable_promise_its_best_plan():
     found = decide("morphling", cluster(2), queued("a", 4, guaranteed=True))
     assert counts(found.allocation) == {"a": 2}
 

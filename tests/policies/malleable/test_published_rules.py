@@ -35,7 +35,7 @@ CURVE = SmallCurve(10.0, (10.0, 18.0, 18.0, 30.0), (1, 2, 2, 4), ((("dp",)),) * 
 LARGE = LargeSizes(1.0, ((8, ((4, 4),)), (4, ((4,),))), {(4, 4): ("3d",), (4,): ("dp",)})
 
 
-def test_slopes_know_absent_from_nothing():
+def test_published_slopes_tell_absent_from_zero_gpus():
     job = Entry("a", CURVE)
     assert job.slope(None, 1) == pytest.approx(10 / 10)
     assert job.slope(0, 1) == pytest.approx((10 + 1) / 10), "the sentinel -1 enters the difference"
@@ -46,7 +46,7 @@ def test_slopes_know_absent_from_nothing():
     assert Entry("c", LARGE).slope(0, 1) == 0.0
 
 
-def test_a_heap_that_never_was_one():
+def test_published_node_order_is_not_a_true_heap():
     # (3, 0) is popped first though it is not least; (1, 3) sinks from the top: (1, 3) is least.
     assert heap_order([3, 2, 4, 1]) == [(3, 0), (1, 3), (2, 1), (4, 2)]
     assert fits((3, 2), [3, 2, 4, 1]) == {0: 3, 1: 2}
@@ -65,7 +65,7 @@ def test_a_promise_is_kept_at_two_thirds():
     assert decide([Entry("a", CURVE, guaranteed=True, promised=27.1)], [2])[0].gpus == {}
 
 
-def test_wide_jobs_are_stopped_before_anybody_is_served():
+def test_wide_jobs_are_stopped_before_others_are_served():
     held = dict.fromkeys(range(8), 4)
     wide = Entry("l", LARGE, seen=True, gpus=held, plan=("3d",), restarts=6)
     after = decide([wide, Entry("a", CURVE)], [4] * 8)
