@@ -193,3 +193,10 @@ def test_the_tolerance_of_a_row_of_tiny_entries_is_its_own() -> None:
     model = models.single(0, 100, (1e-10,), (-np.inf, 1e-10), (1,))
     assert violated(model, np.array([1.0])) == ""
     assert violated(model, np.array([2.0])) == "r[0]"
+
+
+def test_a_side_far_above_the_entries_of_its_row_is_infeasible_not_refused() -> None:
+    """In units of an entry of 1e-30 the side would be 1e30, which HiGHS takes for infinite."""
+    model = models.single(0, 1, (1e-30, 1e-33), (1, np.inf), (1, 1))
+    assert make_solver("highs").solve(model, EXACT).status is Status.INFEASIBLE
+    assert Units.of(model).scaled(model).row_lower.max() < 1e20

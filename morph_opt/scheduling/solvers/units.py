@@ -26,7 +26,9 @@ class Units:
     cost
         Unit of the objective: 1, or a power of two close to the largest cost.
     rows
-        Unit of each row, shape (rows,): 1, or a power of two close to the row's largest entry.
+        Unit of each row, shape (rows,): 1, or a power of two close to the row's largest entry, but
+        no smaller than keeps the row's sides below ``UNITS.most_entry`` of it: libraries refuse a model
+        with larger sides, where one without a point is infeasible.
     """
 
     cost: float
@@ -39,7 +41,9 @@ class Units:
         cost = 1.0 if scale >= UNITS.cost else float(_power(scale))
         largest = largest_entries(model)
         odd = (largest < UNITS.least_entry) | (largest > UNITS.most_entry)
-        return cls(cost, np.where(odd & (largest > 0.0), _power(largest), 1.0))
+        least = np.minimum(1.0, _power(largest_sides(model)) / UNITS.most_entry)
+        rows = np.maximum(_power(largest), least)
+        return cls(cost, np.where(odd & (largest > 0.0), rows, 1.0))
 
     @property
     def plain(self) -> bool:
@@ -71,6 +75,14 @@ def largest_entries(model: LinearModel) -> Floats:
     return largest
 
 
+def largest_sides(model: LinearModel) -> Floats:
+    """Return the largest absolute finite side of each row, shape (rows,); 0 if there is none."""
+    lower, upper = (
+        np.abs(np.where(np.isfinite(s), s, 0.0)) for s in (model.row_lower, model.row_upper)
+    )
+    return np.maximum(lower, upper)
+
+
 def is_wide(model: LinearModel) -> bool:
     """Return whether entries or sides of some row differ so much that a proof may be wrong."""
     largest = largest_entries(model)
@@ -79,10 +91,7 @@ def is_wide(model: LinearModel) -> bool:
     if filled.size:
         sizes = np.where(model.value == 0.0, np.inf, np.abs(model.value))
         least[filled] = np.minimum.reduceat(sizes, model.start[filled])
-    sides = np.maximum(
-        *(np.abs(np.where(np.isfinite(s), s, 0.0)) for s in (model.row_lower, model.row_upper))
-    )
-    return bool((np.maximum(largest, sides) >= UNITS.wide * least).any())
+    return bool((np.maximum(largest, largest_sides(model)) >= UNITS.wide * least).any())
 
 
 def hidden_unit(model: LinearModel, level: float) -> float | None:
