@@ -320,6 +320,8 @@ class RatioParams(Params):
     """Exponent k: how much more a late job counts than one on time."""
     restart_weight: float = number(2.0, 1)
     """Weight of a start-up that the round causes."""
+    least_rate: float = above(1e-3)
+    """Least fair rate of a job, in units of its rate on an equal part of the cluster."""
 
 
 RATIOS = RatioParams()

@@ -51,5 +51,8 @@ TABLE_CLAIM = 1e-11
 SOLVED = 1e-6
 """Relative violation of a row in the answer of an LP or MIP solver: their usual tolerance."""
 
+CLAIM = 1e-6
+"""Relative difference between a solver's claim and the value recomputed from its answer."""
+
 SMALLEST = 1e-300
 """Smallest divisor, in place of 0: any quotient stays finite or becomes inf without a warning."""

@@ -18,9 +18,6 @@ from formulations.objectives import relative_speed
 from formulations.parameters import SERVICE, ServiceParams
 from formulations.round.tables import Level, RoundProblem
 
-_FORBIDDEN = -1.0
-"""Value of a configuration that a rigid job may not take: any decision gains without it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Queues:
@@ -62,7 +59,8 @@ def levels(
     found = []
     for queue in np.unique(data.queue).tolist():
         worth = np.where(data.queue[members.job] == queue, served, 0.0)
-        worth = np.where(barred, _FORBIDDEN, worth)
+        # Below 0, so that every decision gains by not taking a barred configuration.
+        worth = np.where(barred, -1.0, worth)
         found.append(Level.of(problem, f"queue {queue}", "requested speeds", worth))
     if not rigid:
         found.append(Level.of(problem, "spare", "normalised speed", speed * mean))

@@ -25,7 +25,7 @@ from morph_opt.scheduling.decision.rules.model import (
 )
 from morph_opt.scheduling.decision.rules.spec import KINDS
 from morph_opt.scheduling.explanation.explainer import as_granted
-from morph_opt.scheduling.explanation.report import Effort
+from morph_opt.scheduling.explanation.report import EXPLAIN, Effort
 from morph_opt.scheduling.explanation.text import _REASONS, explanation_text
 from morph_opt.scheduling.policies.milp import MilpPolicy
 from morph_opt.scheduling.policies.objectives.plain import Throughput
@@ -244,9 +244,9 @@ def test_every_reason_has_a_text() -> None:
 def test_a_what_if_ends_by_counting_solves(monkeypatch: pytest.MonkeyPatch) -> None:
     """No clock decides: after so many models the solver answers that it does not know."""
     here = state(cluster(1), queued("a"), queued("b"))
-    monkeypatch.setattr("morph_opt.scheduling.explanation.case.SOLVES", 1)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.case.EXPLAIN", replace(EXPLAIN, solves=1))
     found = by_job(explained(ONE, here))
     assert {job.reason for job in found.values()} == {"best", "tie"}
-    monkeypatch.setattr("morph_opt.scheduling.explanation.case.SOLVES", 0)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.case.EXPLAIN", replace(EXPLAIN, solves=0))
     found = by_job(explained(ONE, here))
     assert {job.reason for job in found.values()} == {"best", "not_examined"}

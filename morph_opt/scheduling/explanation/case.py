@@ -21,36 +21,24 @@ from morph_opt.scheduling.decision.deadline import Deadline
 from morph_opt.scheduling.decision.method import Evidence, Solved
 from morph_opt.scheduling.decision.pose import PosedRound
 from morph_opt.scheduling.decision.ranked import RoundSolver
-from morph_opt.scheduling.explanation.report import UnexplainedError
+from morph_opt.scheduling.explanation.report import EXPLAIN, UnexplainedError
 from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
 
-GAP = 1e-6
-"""Relative gap to which what-ifs are solved, so that their differences mean something."""
-
-CHANGE = 1e-6
-"""Differences below this share of a goal's value, or largest coefficient, are ignored."""
-
-SOLVES = 30
-"""Largest number of models per what-if: choices without nodes are cut off one by one."""
-
-NODES = 2_000
-"""Branch-and-bound nodes per model if the decision had no limit: unlike a clock, reproducible."""
-
 
 class _Budget:
-    """Solver that stops after `SOLVES` models; reproducible, unlike a clock."""
+    """Solver that stops after ``EXPLAIN.solves`` models: unlike a clock, reproducible."""
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
-        self._left = SOLVES
+        self._left = EXPLAIN.solves
         self.name = solver.name
         self.capabilities = solver.capabilities
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
         """See `morph_opt.scheduling.solvers.base.Solver`."""
         if self._left <= 0:
-            message = f"no decision that can be placed within {SOLVES} solves"
+            message = f"no decision that can be placed within {EXPLAIN.solves} solves"
             return Outcome(Status.NO_SOLUTION, Stop.WORK_LIMIT, self.name, message=message)
         self._left -= 1
         return self._solver.solve(model, limits, start)
@@ -62,7 +50,7 @@ class Case:
     Parameters
     ----------
     solver, limits
-        Solver and limits of the decision; the gap is tightened to `GAP`.
+        Solver and limits of the decision; the gap is tightened to ``EXPLAIN.gap``.
 
     Notes
     -----
@@ -71,13 +59,13 @@ class Case:
 
     def __init__(self, solver: Solver, limits: Limits) -> None:
         self._solver = solver
-        nodes = NODES if limits.nodes is None else limits.nodes
-        self.limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
+        nodes = EXPLAIN.nodes if limits.nodes is None else limits.nodes
+        self.limits = replace(limits, gap=min(limits.gap, EXPLAIN.gap), nodes=nodes)
 
     def optimum(self, evidence: Evidence) -> Solved:
-        """Return the round solved to a gap of `GAP`; its own solve if that is as good."""
+        """Return the round solved to a gap of ``EXPLAIN.gap``; its own solve if that is as good."""
         solved, posed = evidence.solved, evidence.posed
-        exact = all(outcome.usable and outcome.gap <= GAP for outcome in solved.outcomes)
+        exact = all(outcome.usable and outcome.gap <= EXPLAIN.gap for outcome in solved.outcomes)
         counted = solved.model is not None and solved.model.distinct is not None
         if exact and solved.complete and counted and not posed.ranks:
             return solved
@@ -163,7 +151,7 @@ def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float
 
 def small(level: Level, value: float) -> float:
     """Return the difference below which two values of a goal are equal."""
-    return CHANGE * max(abs(value), float(np.abs(level.value).max(initial=0.0)))
+    return EXPLAIN.change * max(abs(value), float(np.abs(level.value).max(initial=0.0)))
 
 
 def first_change(

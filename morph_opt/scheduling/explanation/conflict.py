@@ -19,12 +19,9 @@ from morph_opt.scheduling.decision.deadline import Deadline
 from morph_opt.scheduling.decision.pose import PosedRound
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.explanation.case import Case
-from morph_opt.scheduling.explanation.report import UnexplainedError
+from morph_opt.scheduling.explanation.report import EXPLAIN, UnexplainedError
 
 T = TypeVar("T")
-
-MOST_SUBSETS = 200_000
-"""Number of tested subsets after which a conflict is only reported as irreducible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class RuleConflictError(InputError):
 def smallest_conflict(
     items: Sequence[T],
     conflicts: Callable[[tuple[T, ...]], bool | None],
-    most: int = MOST_SUBSETS,
+    most: int = EXPLAIN.subsets,
     *,
     proven: bool = False,
 ) -> Conflict[T] | None:
@@ -89,7 +86,7 @@ def smallest_conflict(
         Return whether a set is in conflict, None if that is not known. Monotone: true for every
         superset of a set for which it is true.
     most
-        See `MOST_SUBSETS`.
+        See ``ExplainParams.subsets``.
     proven
         Whether all items are known to be in conflict.
     """

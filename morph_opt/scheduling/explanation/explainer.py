@@ -25,6 +25,7 @@ from morph_opt.scheduling.explanation.conflict import RuleConflictError, rules_i
 from morph_opt.scheduling.explanation.prices import CellPrice, Prices, relaxation
 from morph_opt.scheduling.explanation.refusals import Refusals
 from morph_opt.scheduling.explanation.report import (
+    EXPLAIN,
     ClassValue,
     Displacement,
     Effort,
@@ -38,8 +39,6 @@ from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
 _USUAL = Effort()
-LEAST_S = 0.5
-"""Least seconds for a search for a smallest set of rules in conflict."""
 
 
 class Explainer:
@@ -65,7 +64,7 @@ class Explainer:
         """
         if not posed.rules.rules:
             return None
-        time_s = max(LEAST_S, self._case.limits.time_s)
+        time_s = max(EXPLAIN.least_s, self._case.limits.time_s)
         found = rules_in_conflict(posed, self._case, deadline=Deadline(time_s))
         return None if found is None else RuleConflictError(found)
 

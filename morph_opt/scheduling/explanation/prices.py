@@ -37,19 +37,11 @@ from formulations.node_pattern.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.node_pattern.patterns import maximal_patterns
 from formulations.resources import RESOURCES
 from formulations.round.tables import RoundProblem
-from morph_opt.scheduling.explanation.report import UnexplainedError
+from morph_opt.scheduling.explanation.report import EXPLAIN, UnexplainedError
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
 GPUS = RESOURCES[0].words
-SMALL = 1e-9
-"""Prices below this share of a round's largest value are 0."""
-
-LITTLE = 1e-5
-"""Share of a resource that is added to choose between duals; above a solver's tolerance."""
-
-PROVEN = 1e-7
-"""Tolerance in checking that duals are optimal."""
 
 _HANDED_ON = ("gangs", "parts", "one_host")
 
@@ -126,7 +118,7 @@ def _with_a_little_more(model: LinearModel) -> LinearModel:
     for block in model.row_blocks:
         if block.family in _RESOURCES:
             rows = slice(block.start, block.start + block.count)
-            upper[rows] += LITTLE * np.maximum(1.0, np.abs(upper[rows]))
+            upper[rows] += EXPLAIN.little * np.maximum(1.0, np.abs(upper[rows]))
     return replace(model, row_upper=upper)
 
 
@@ -139,9 +131,8 @@ def _proves(model: LinearModel, duals: Floats, optimum: float) -> bool:
     used = duals != 0
     worth = float(duals[used] @ limit[used])
     worth += float(np.maximum(0.0, reduced[limited]) @ model.column_upper[limited])
-    return bool(beyond.max(initial=0.0) <= PROVEN) and abs(worth - optimum) <= PROVEN * max(
-        1.0, abs(optimum)
-    )
+    feasible = bool(beyond.max(initial=0.0) <= EXPLAIN.proven)
+    return feasible and abs(worth - optimum) <= EXPLAIN.proven * max(1.0, abs(optimum))
 
 
 def relaxation(model: LinearModel, limits: Limits) -> float | None:
@@ -167,7 +158,7 @@ def _cheapest(capacity: Floats, needs: Floats, pays: Floats) -> Floats:
     from scipy.optimize import linprog
 
     # Where several are as cheap, the first: GPUs before all others.
-    cost = capacity * (1.0 + LITTLE * np.arange(capacity.size))
+    cost = capacity * (1.0 + EXPLAIN.little * np.arange(capacity.size))
     return np.asarray(linprog(cost, -needs, -pays, method="highs-ds").x)
 
 
@@ -236,10 +227,11 @@ class Prices:
             if self._families[self._family[row]] == "one_config":
                 continue
             amount = self.duals[row] * value
-            if abs(amount) > SMALL * self.scale:
+            if abs(amount) > EXPLAIN.small * self.scale:
                 for word, share in self._shares(row).items():
                     found[word] = found.get(word, 0.0) + amount * share
-        return {word: amount for word, amount in found.items() if abs(amount) > SMALL * self.scale}
+        least = EXPLAIN.small * self.scale
+        return {word: amount for word, amount in found.items() if abs(amount) > least}
 
     def _entries(self, column: int) -> Iterable[tuple[int, float]]:
         span = slice(int(self._columns.indptr[column]), int(self._columns.indptr[column + 1]))
@@ -277,7 +269,7 @@ class Prices:
             capacity = self.problem.nodes.capacity[t, scarce]
             self._of_slots[cell] = _cheapest(capacity, needs, np.asarray(pays))
         paid = needs[kind - first] * self._of_slots[cell]
-        if paid.sum() <= SMALL * self.scale:
+        if paid.sum() <= EXPLAIN.small * self.scale:
             return {GPUS: 1.0}
         return {
             RESOURCES[resource].words: float(amount / paid.sum())
@@ -302,7 +294,7 @@ class Prices:
                 ways.append(paid)
         cheapest = min(ways, key=lambda paid: sum(paid.values()), default={})
         total = sum(cheapest.values())
-        if total <= SMALL * self.scale:
+        if total <= EXPLAIN.small * self.scale:
             return {GPUS: 1.0}
         return {word: amount / total for word, amount in cheapest.items()}
 

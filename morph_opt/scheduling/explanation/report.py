@@ -8,12 +8,40 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from formulations.parameters import Params, number
 from morph_opt.core.domain.errors import ContractError
 
 DIGITS = 9
 """Significant digits of numbers in JSON, so that noise in the last bits does not show."""
 NOISE = 1e-14
 """Relative error of a value that is noise: it does not round the value down by a digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainParams(Params):
+    """Precision and effort of explanations."""
+
+    gap: float = number(1e-6, 0, 1)
+    """Relative gap to which what-ifs are solved, so that their differences mean something."""
+    change: float = number(1e-6, 0, 1)
+    """Share of a goal's value, or largest coefficient, below which differences are ignored."""
+    solves: int = 30
+    """Largest number of models per what-if: choices without nodes are cut off one by one."""
+    nodes: int = number(2_000, 1)
+    """Branch-and-bound nodes per model if the decision had no limit; reproducible."""
+    subsets: int = 200_000
+    """Number of tested subsets after which a conflict is only reported as irreducible."""
+    least_s: float = 0.5
+    """Least seconds for a search for a smallest set of rules in conflict."""
+    small: float = number(1e-9, 0, 1)
+    """Share of a round's largest value below which prices count as 0."""
+    little: float = number(1e-5, 0, 1)
+    """Share of a resource that is added to choose between duals; above a solver's tolerance."""
+    proven: float = number(1e-7, 0, 1)
+    """Tolerance in checking that duals are optimal."""
+
+
+EXPLAIN = ExplainParams()
 
 
 class UnexplainedError(ContractError):

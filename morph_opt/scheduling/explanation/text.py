@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
-from morph_opt.scheduling.explanation.report import JobExplanation, Option, RoundExplanation
+from morph_opt.scheduling.explanation.report import (
+    EXPLAIN,
+    JobExplanation,
+    Option,
+    RoundExplanation,
+)
 
 _REASONS = {
     "best": "nothing is worth more",
@@ -18,9 +23,6 @@ _REASONS = {
     "gap": "the decision is within the gap, not optimal",
     "not_examined": "not examined (--explain-jobs)",
 }
-
-_TIGHT = 1e-6
-"""Relative difference at which a relaxation counts as equal to the optimum."""
 
 
 def explanation_text(found: RoundExplanation) -> str:
@@ -110,7 +112,7 @@ def _of_prices(found: RoundExplanation) -> list[str]:
     if found.optimum is None:
         return ["the optimum is not known: prices and what follows from them are estimates"]
     above = found.relaxation - found.optimum
-    if above <= _TIGHT * max(abs(found.optimum), abs(found.relaxation)):
+    if above <= EXPLAIN.change * max(abs(found.optimum), abs(found.relaxation)):
         return []
     share = f" ({above / abs(found.optimum):.1%})" if found.optimum else ""
     return [

@@ -10,6 +10,7 @@ from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
 from formulations.round.rules import broken_rule
 from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.tolerances import CLAIM, SAME_VALUE
 from morph_opt.core.domain import Allocation, InputError, RoundState
 from morph_opt.core.domain.errors import ContractError, typed
 from morph_opt.core.domain.nearest import unknown
@@ -37,9 +38,6 @@ from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
 
 RESCUE_S = 1.0
 """Seconds for a decision that keeps the rules, if neither method nor fallback found one."""
-
-CLAIM_TOLERANCE = 1e-6
-"""Largest relative difference between a solver's objective and the recomputed one."""
 
 
 class ClaimError(ContractError):
@@ -276,11 +274,11 @@ def _gap_of_gain(problem: RoundProblem, worth: Level, value: float, bound: float
     """Return the possible loss relative to the largest gain over leaving everything in place."""
     possible = bound - float(worth.value[problem.options.stays].sum())
     missing = max(0.0, bound - value)
-    return 0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing)
+    return 0.0 if missing <= SAME_VALUE * abs(bound) else missing / max(possible, missing)
 
 
 def _compare(claim: float, value: float, level: str) -> None:
-    if abs(claim - value) > CLAIM_TOLERANCE * max(1e-9, abs(claim), abs(value)):
+    if abs(claim - value) > CLAIM * max(SAME_VALUE, abs(claim), abs(value)):
         raise ClaimError(
             f"objective {level}: the solver claims {claim!r}, the decision is worth {value!r}"
         )

@@ -10,7 +10,7 @@ from formulations.parameters import Params, above, number
 
 @dataclass(frozen=True, slots=True)
 class TiresiasParams(Params):
-    """Tiresias (NSDI'19, section 3: discretised two-dimensional LAS and Gittins index).
+    """Tiresias (NSDI'19): discretised two-dimensional LAS, and Gittins index.
 
     The paper leaves thresholds and quantum to the operator; these are those of the published code.
     """
@@ -32,14 +32,29 @@ class GavelParams(Params):
     """Length of a round in seconds (section 5: six minutes)."""
     reset_s: float = 1920.0
     """Least time between two solves of the shares, in seconds (published code)."""
+    unserved: float = above(1e9)
+    """Priority of a job that has received nothing, in units of its share (published code)."""
 
 
 GAVEL = GavelParams()
 
 
 @dataclass(frozen=True, slots=True)
+class GandivaParams(Params):
+    """Gandiva (OSDI'18), where our rules need a number (docs/gandiva-easyscale.md)."""
+
+    first_report: int = number(100, 1)
+    """Iterations to a job's first report if its trace gives none."""
+    light: float = number(0.75, 0, 1)
+    """Free share of a server from which on its jobs are moved to fuller servers."""
+
+
+GANDIVA = GandivaParams()
+
+
+@dataclass(frozen=True, slots=True)
 class SiaParams(Params):
-    """Sia (SOSP'23, section 3: the integer program over configurations)."""
+    """Sia (SOSP'23): the integer program over configurations."""
 
     power: float = number(-0.5, -inf)
     """Power p of the normalised goodput in the cost of a configuration."""
@@ -49,6 +64,8 @@ class SiaParams(Params):
     """Goodput of a configuration that a job cannot use (published code)."""
     dearest: float = above(3000.0)
     """Largest cost of a configuration (published code)."""
+    gap: float = number(1e-6, 0, 1)
+    """Relative gap to which the integer program is solved (ours)."""
 
 
 SIA = SiaParams()
@@ -56,12 +73,18 @@ SIA = SiaParams()
 
 @dataclass(frozen=True, slots=True)
 class PolluxParams(Params):
-    """Pollux (OSDI'21, section 4.2: fitness and genetic search; values of the published code)."""
+    """Pollux (OSDI'21): fitness and genetic search, with the values of the published code."""
 
     least: float = above(1e-3)
     """Value of a job without GPUs, so that each waiting job costs 1000 / J."""
     most_nodes: int = number(16, 1)
     """Largest number of nodes of a job."""
+    reset: float = number(0.1, 0, 1)
+    """Probability that a mutation resets the row of a job."""
+    lossy: float = number(0.1, 0, 1)
+    """Probability that a mutation removes GPUs from the row of a job."""
+    lost: float = number(0.1, 0, 1)
+    """Probability that such a row loses its GPUs of one node."""
 
 
 POLLUX = PolluxParams()

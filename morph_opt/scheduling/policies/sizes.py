@@ -12,6 +12,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats
 from formulations.parameters import Params, above, number
+from formulations.tolerances import SMALLEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,19 @@ class SizeParams(Params):
     """Prior standard deviation of the logarithm of that spread."""
     steps: int = number(60, 1)
     """Largest number of steps of the fit, which ends earlier when nothing moves."""
+    damping: float = above(1e-3)
+    """First damping of the Newton steps, in units of the curvature."""
+    least_damping: float = above(1e-12)
+    """Smallest damping, after steps that raised the density."""
+    most_damping: float = above(1e12)
+    """Damping at which the fit ends, after steps that did not."""
+    still: float = number(1e-9)
+    """Largest move of a coordinate at which the fit ends."""
     quantiles: int = number(200, 2)
     """Number of equally likely parts of the distribution at whose ends a run interval may end."""
 
 
 SIZES = SizeParams()
-
-_TINY = 1e-300
 
 
 class Shape(ABC):
@@ -186,10 +193,10 @@ class SizeModel:
             Cost of a start in GPU-seconds, 0 for a running job; shape (J,).
         """
         mean = self.mean + self.slope * (log_gpus - self.centre)
-        z = (np.log(np.maximum(attained, _TINY)) - mean) / self.spread
+        z = (np.log(np.maximum(attained, SMALLEST)) - mean) / self.spread
         ended = np.arange(1, SIZES.quantiles) / SIZES.quantiles
         larger = np.exp(self.shape.survival(z)[0])[:, None] * (1.0 - ended)
-        z_ends = self.shape.above(np.clip(larger, _TINY, 1.0 - 1e-16))
+        z_ends = self.shape.above(np.clip(larger, SMALLEST, 1.0 - 1e-16))
         ends = np.exp(np.minimum(mean[:, None] + self.spread * z_ends, 700.0))
         left = np.maximum(ends - attained[:, None], 0.0)
         # The chance not to have completed falls evenly from one quantile to the next.
@@ -198,7 +205,7 @@ class SizeModel:
         )
         least = ((start[:, None] + spent) / ended).min(axis=1) - start
         # Beyond all likely sizes, the work left equals the work done.
-        remaining: Floats = np.where(larger[:, -1] < _TINY, attained, least)
+        remaining: Floats = np.where(larger[:, -1] < SMALLEST, attained, least)
         return remaining
 
 
@@ -242,7 +249,7 @@ def _maximised(
 
     point = prior.copy()
     value, slope, curve = at(point)
-    damping = 1e-3
+    damping = SIZES.damping
     for _ in range(SIZES.steps):
         # Away from the maximum the Hessian may not be negative definite: damp the step.
         step = _ascent(curve, slope, damping)
@@ -250,12 +257,12 @@ def _maximised(
         if tried[0] >= value:
             moved = float(np.abs(step).max())
             point, (value, slope, curve) = point + step, tried
-            damping = max(0.1 * damping, 1e-12)
-            if moved < 1e-9:
+            damping = max(0.1 * damping, SIZES.least_damping)
+            if moved < SIZES.still:
                 break
         else:
             damping *= 10.0
-            if damping > 1e12:
+            if damping > SIZES.most_damping:
                 break
     return value, point
 
@@ -263,6 +270,6 @@ def _maximised(
 def _ascent(curve: Floats, slope: Floats, damping: float) -> Floats:
     """Return a damped Newton step uphill, at most 2 in each coordinate."""
     values, vectors = np.linalg.eigh(curve)
-    along = vectors.T @ slope / np.maximum(np.abs(values) * (1.0 + damping), _TINY)
+    along = vectors.T @ slope / np.maximum(np.abs(values) * (1.0 + damping), SMALLEST)
     step: Floats = vectors @ along
-    return step * min(1.0, 2.0 / max(float(np.abs(step).max()), _TINY)) / (1.0 + damping)
+    return step * min(1.0, 2.0 / max(float(np.abs(step).max()), SMALLEST)) / (1.0 + damping)

@@ -13,6 +13,7 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem, isolated_rates
+from formulations.tolerances import SMALLEST
 from morph_opt.scheduling.shares.max_min import Solve
 from morph_opt.scheduling.shares.packed_max_min import raise_rates
 from morph_opt.scheduling.shares.parameters import FINISH_TIMES
@@ -50,7 +51,7 @@ class FinishTimes:
             self._bisect()
 
     def _take(self, x: Floats, y: Floats) -> None:
-        rates = np.maximum(self.problem.rates(x, y), 1e-300)
+        rates = np.maximum(self.problem.rates(x, y), SMALLEST)
         reached = 1.0 / float(((self.since_s + self.steps_left / rates) / self.fair_s).max())
         if reached > self.reached:
             self.reached, self.shares = reached, (x, y)

@@ -23,6 +23,7 @@ from formulations.linear_model import LinearModel
 from formulations.scaling import lagrangian_bound, scaled
 from formulations.shares.kernel import Demands, forced_patterns, price_bound, reduced_model
 from formulations.shares.patterns import Patterns, affine_shares, price
+from formulations.tolerances import ROUNDING, SAME_VALUE, SMALLEST
 from morph_opt.scheduling.shares.parameters import KERNEL
 from morph_opt.scheduling.solvers.outcome import Limits, Outcome, relative_gap
 from morph_opt.scheduling.solvers.registry import make_solver
@@ -148,7 +149,7 @@ class _Search:
         need = d.load * (np.maximum(d.base, 0.0) + self.cap * d.slope) / d.speed.max(axis=1)
         order = np.argsort(need, kind="stable")
         rows = np.sort(order[np.linspace(0, d.jobs - 1, KERNEL.sample).astype(np.int64)])
-        part = d.take(rows, d.capacity * (need[rows].sum() / max(need.sum(), 1e-300)))
+        part = d.take(rows, d.capacity * (need[rows].sum() / max(need.sum(), SMALLEST)))
         everyone = np.ones(rows.size, dtype=bool)
         best = np.zeros(rows.size, dtype=np.int64)
         level = min(self.cap, part.cap)
@@ -156,7 +157,7 @@ class _Search:
             model = reduced_model(part, everyone, best, level=bounds, minimise_load=load)
             outcome = self._solve(model.model)
             prices = row_prices(outcome, part.capacity, rows.size)
-            if prices.max() > 1e-9:
+            if prices.max() > SAME_VALUE:
                 break
         return prices
 
@@ -183,7 +184,7 @@ class _Search:
             if answer.prices.any():
                 level, best = self._better((level, best), answer)
             fresh = price(d.speed, d.load, best, d.at(level))
-            sure = fresh.second - fresh.cost > 1e-9 * np.abs(fresh.cost)
+            sure = fresh.second - fresh.cost > SAME_VALUE * np.abs(fresh.cost)
             kept |= (fresh.best != found.best) & sure & ~free
             found = fresh
         return self._feasible(answer)
@@ -197,21 +198,21 @@ class _Search:
     def _settled(self, prices: Floats) -> tuple[float, Floats]:
         """Raise prices of overloaded types; return the lowest bound and its prices."""
         d = self.demands
-        capacity = np.maximum(d.capacity, 1e-300)
-        prices = np.maximum(prices, 1e-3 * prices.max())
+        capacity = np.maximum(d.capacity, SMALLEST)
+        prices = np.maximum(prices, KERNEL.least_price * prices.max())
         level, best, lowest, since = self.cap, prices, np.inf, 0
         for turn in range(KERNEL.turns):
             bound, found = price_bound(d, prices, level)
             level = min(level, bound)
-            since = 0 if bound < lowest * (1.0 - 1e-3) else since + 1
+            since = 0 if bound < lowest * (1.0 - KERNEL.progress) else since + 1
             if bound < lowest:
                 lowest, best = bound, prices
             if since >= KERNEL.patience:
                 break
             constant, per_step = affine_shares(d.speed, found.best)
             used = d.load @ np.maximum(constant + per_step * d.at(level)[:, None], 0.0) / capacity
-            used = np.clip(used / max(used.max(), 1e-300), 0.05, 1.0)
-            prices = prices * used ** (0.7 * 0.85**turn)
+            used = np.clip(used / max(used.max(), SMALLEST), KERNEL.slowest, 1.0)
+            prices = prices * used ** (KERNEL.first_power * KERNEL.fades**turn)
         return level, best
 
     def _better(self, best: tuple[float, Floats], answer: Raised) -> tuple[float, Floats]:
@@ -220,16 +221,17 @@ class _Search:
         if answer.bound < best[0]:
             return answer.bound, answer.prices
         worth = d.capacity
-        mixed = 0.7 * best[1] / (best[1] @ worth) + 0.3 * answer.prices / (answer.prices @ worth)
+        mixed = KERNEL.kept * best[1] / (best[1] @ worth)
+        mixed += KERNEL.taken * answer.prices / (answer.prices @ worth)
         return min(best[0], price_bound(d, mixed, best[0])[0]), mixed
 
     def _undecided(self, found: Patterns, level: float, prices: Floats, count: int) -> Bools:
         """Return the jobs whose pattern a small change of price or level may change."""
         d = self.demands
-        gap = (found.second - found.cost) / np.maximum(np.abs(found.cost), 1e-300)
-        for change in (0.97, 1.03):
+        gap = (found.second - found.cost) / np.maximum(np.abs(found.cost), SMALLEST)
+        for change in KERNEL.changes:
             other = price(d.speed, d.load, prices, d.at(level * change))
-            gap = np.where(other.best != found.best, np.minimum(gap, 0.03), gap)
+            gap = np.where(other.best != found.best, np.minimum(gap, KERNEL.near), gap)
         gap = np.where(np.isfinite(found.cost), gap, -1.0)
         rank = np.argsort(gap, kind="stable")
         free = np.zeros(d.jobs, dtype=bool)
@@ -274,13 +276,13 @@ def row_prices(outcome: Outcome, capacity: Floats, free: int) -> Floats:
     if outcome.row_duals is None:
         return np.zeros(capacity.size)
     rows = np.abs(outcome.row_duals[free : free + capacity.size])
-    prices = rows / np.maximum(capacity, 1e-300)
-    return np.asarray(np.where(rows > 1e-12 * max(1.0, rows.max(initial=0.0)), prices, 0.0))
+    prices = rows / np.maximum(capacity, SMALLEST)
+    return np.asarray(np.where(rows > ROUNDING * max(1.0, rows.max(initial=0.0)), prices, 0.0))
 
 
 def shrunk(demands: Demands, x: Floats) -> Floats:
     """Return shares scaled down until time and capacity hold exactly."""
     x = x / np.maximum(1.0, x.sum(axis=1, keepdims=True))
     used = demands.load @ x
-    over = np.where(used > demands.capacity, demands.capacity / np.maximum(used, 1e-300), 1.0)
+    over = np.where(used > demands.capacity, demands.capacity / np.maximum(used, SMALLEST), 1.0)
     return np.asarray(x * over[None, :])

@@ -21,6 +21,7 @@ from formulations.shares.classes import (
 from formulations.shares.kernel import Demands
 from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem
+from formulations.tolerances import SMALLEST
 from morph_opt.scheduling.shares.max_min import Raised, Solve, raise_level
 from morph_opt.scheduling.shares.parameters import PACKING
 
@@ -151,5 +152,5 @@ def granted(problem: ShareProblem, x: Floats, y: Floats, floor: Floats) -> tuple
     busy = np.maximum(time, 1.0)
     x, y = x / busy[:, None], y / np.maximum(busy[pairs.first], busy[pairs.second])[:, None]
     used = problem.gang @ x + problem.pair_gang @ y
-    over = np.maximum(used / np.maximum(problem.capacity, 1e-300), 1.0)
+    over = np.maximum(used / np.maximum(problem.capacity, SMALLEST), 1.0)
     return x / over, y / over

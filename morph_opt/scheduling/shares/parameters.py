@@ -27,6 +27,24 @@ class KernelParams(Params):
     """Largest number of price raises between two reduced models."""
     patience: int = number(4, 1)
     """Price raises without a lower bound after which the raising ends."""
+    least_price: float = number(1e-3, 0, 1)
+    """Smallest first price when prices are raised, in units of the largest."""
+    progress: float = number(1e-3, 0, 1)
+    """Relative fall of the bound from which a price raise counts as progress."""
+    slowest: float = above(0.05, 0, 1)
+    """Smallest factor of the price of a type with little load, before ``first_power``."""
+    first_power: float = above(0.7)
+    """Exponent of the first price raise."""
+    fades: float = above(0.85, 0, 1)
+    """Factor of that exponent from one raise to the next."""
+    kept: float = number(0.7, 0, 1)
+    """Weight of the best prices in a step towards new ones that have no lower bound."""
+    taken: float = number(0.3, 0, 1)
+    """Weight of the new prices in such a step."""
+    changes: tuple[float, ...] = above((0.97, 1.03))
+    """Factors of the level at which patterns are compared: jobs whose pattern differs are free."""
+    near: float = number(0.03, 0, 1)
+    """Relative lead that such a job's pattern counts with at most."""
 
 
 KERNEL = KernelParams()

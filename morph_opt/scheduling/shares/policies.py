@@ -18,6 +18,7 @@ from formulations.shares.problem import (
     ShareProblem,
     equal_share_rates,
 )
+from formulations.tolerances import CHOSEN, FEASIBILITY, SOLVED
 from morph_opt.scheduling.shares.finish_time import FinishTimes
 from morph_opt.scheduling.shares.max_min import Solve, lp_solver
 from morph_opt.scheduling.shares.packed_max_min import granted, raise_rates
@@ -120,8 +121,8 @@ def finish_time(
     search = FinishTimes(
         problem,
         _require("steps_left", steps_left, problem.jobs, above=0.0),
-        _require("since_s", since_s, problem.jobs, above=-1e-9),
-        _require("isolated_s", isolated_s, problem.jobs, above=-1e-9),
+        _require("since_s", since_s, problem.jobs, above=-FEASIBILITY),
+        _require("isolated_s", isolated_s, problem.jobs, above=-FEASIBILITY),
         solve or lp_solver(),
     )
     search.run()
@@ -176,9 +177,9 @@ def cost(
     if outcome.x is None:
         dropped = _dropped(problem, floor, solver)
         floor = floor.copy()
-        # A little slack: the MILP keeps its rows to 1e-6 only.
+        # A little slack: the MILP keeps its rows only to a solver's tolerance.
         floor[list(dropped)] = 0.0
-        floor *= 1.0 - 1e-6
+        floor *= 1.0 - SOLVED
     shares = _value(problem, value, floor, solve)
     return Shares(
         shares.x, shares.pair_x, shares.objective, shares.bound, dropped, shares.solves + 1
@@ -192,10 +193,10 @@ def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ..
     model = slo_model(problem, asked)
     rows = np.flatnonzero(asked > 0)
     outcome = make_solver(solver).solve(model.model, Limits(gap=0.0, time_s=600.0))
-    if outcome.x is None or outcome.bound - outcome.objective > 1.0 - 1e-6:
+    if outcome.x is None or outcome.bound - outcome.objective > 1.0 - SOLVED:
         raise ValueError(f"the fewest SLOs to drop could not be proven: {outcome.message}")
     keep = outcome.x[-rows.size :] if rows.size else np.zeros(0)
-    lost = [*np.flatnonzero(infeasible), *rows[keep < 0.5]]
+    lost = [*np.flatnonzero(infeasible), *rows[keep < CHOSEN]]
     return tuple(sorted(int(job) for job in lost))
 
 

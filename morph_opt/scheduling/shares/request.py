@@ -1,7 +1,8 @@
 """Target shares of a policy by name: solved, filled up, evaluated by definition, proven.
 
 What a policy promises is measured on the shares that are handed out, from the formula alone, and
-compared with the bound: an answer that is not within `PROOF` of it is refused.
+compared with the bound: an answer further from it than `formulations.tolerances.CLAIM` is
+refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from formulations.shares.problem import (
     isolated_rates,
     isolated_shares,
 )
+from formulations.tolerances import CLAIM
 from morph_opt.scheduling.shares.max_min import Solve
 from morph_opt.scheduling.shares.policies import (
     Shares,
@@ -31,9 +33,6 @@ from morph_opt.scheduling.shares.policies import (
     total_throughput,
 )
 from morph_opt.scheduling.shares.water_filling import Entities, hierarchical
-
-PROOF = 1e-6
-"""Largest relative difference of objective and bound in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
         full = filled(target, found, floor, solve=solve)
         after = measured(policy, request, full.x, full.pair_x)
         # Filling up may cost the slack that it needs, and nothing else.
-        if abs(after - value) <= PROOF / 2 * abs(value):
+        if abs(after - value) <= CLAIM / 2 * abs(value):
             found, value = full, after
     bound = value if policy in LEXICOGRAPHIC else found.bound
-    if not abs(bound - value) <= PROOF * min(abs(bound), abs(value)):
+    if not abs(bound - value) <= CLAIM * min(abs(bound), abs(value)):
         raise ValueError(
             f"{policy}: the shares found are worth {value:.9g}, and all that is proven is "
             f"{bound:.9g}: the numbers of the jobs differ by more than can be solved exactly"

@@ -32,6 +32,7 @@ from formulations.shares.kernel import Demands, forced_patterns, reduced_model
 from formulations.shares.model import fastest, headroom_model
 from formulations.shares.patterns import affine_shares, price
 from formulations.shares.problem import ShareProblem, equal_share_rates
+from formulations.tolerances import ROUNDING, SAME_SPEED, SAME_VALUE, SMALLEST
 from morph_opt.scheduling.shares.max_min import (
     Raised,
     Solve,
@@ -133,7 +134,7 @@ class _Paper:
             asks = rate > 0
             step = float(((self._top - level)[asks] / rate[asks]).min())
             level = np.minimum(level + max(step, 0.0) * rate, self._top)
-            self.states.append((level, frozen | (asks & (level >= self._top * (1.0 - 1e-12)))))
+            self.states.append((level, frozen | (asks & (level >= self._top * (1.0 - ROUNDING)))))
 
 
 class _Filling:
@@ -165,8 +166,8 @@ class _Filling:
             gained = max(0.0, raised.level)
             self._reach(self.level + gained * rate, x)
             asks = rate > 0
-            stuck = raised.push * rate * self.unit > 1e-9
-            at_top = self.level >= self.top * (1.0 - 1e-9)
+            stuck = raised.push * rate * self.unit > SAME_VALUE
+            at_top = self.level >= self.top * (1.0 - SAME_SPEED)
             newly = asks & (stuck | at_top)
             # Degenerate duals: none is named although the level is still; all that ask stop.
             self.frozen |= newly if newly.any() else asks
@@ -298,7 +299,7 @@ class _Filling:
         x = constant + per_step * d.base[:, None]
         used = d.load @ x
         if (used <= d.capacity).all() and x.min(initial=0.0) >= 0.0:
-            return float((used / np.maximum(d.capacity, 1e-300)).max()), x
+            return float((used / np.maximum(d.capacity, SMALLEST)).max()), x
         pattern = forced_patterns(replace(d, slope=np.zeros_like(level)))
         free = pattern < 0
         reduced = reduced_model(d, free, pattern, level=(0.0, 0.0), minimise_load=True)

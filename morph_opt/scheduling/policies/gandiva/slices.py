@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from morph_opt.scheduling.policies.published import GANDIVA
+
 
 @dataclass(frozen=True, slots=True)
 class HostRules:
@@ -184,7 +186,7 @@ class Hosts:
     def _defragment(self) -> None:
         """Empty hosts with few residents if all of these fit on other hosts."""
         single = [host for host in self.hosts if len(host.servers) == 1]
-        light = [host for host in single if 4 * host.free >= 3 * host.capacity]
+        light = [host for host in single if host.free >= GANDIVA.light * host.capacity]
         light.sort(key=lambda host: (-host.free, host.servers[0]))
         for host in light:
             before = [

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from formulations.tolerances import SMALLEST
 from morph_opt.scheduling.policies.published import GAVEL
 
 
@@ -58,9 +59,9 @@ class Mechanism:
     def priorities(self, active: Ints) -> Floats:
         """Return the priority of the active jobs on each type, shape (active, T)."""
         shares, received = self.shares[active], self.received[active]
-        part = np.where(self.total > 0, received / np.maximum(self.total, 1e-300), 0.0)
+        part = np.where(self.total > 0, received / np.maximum(self.total, SMALLEST), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(part > 0, shares / part, shares * 1e9)
+            ratio = np.where(part > 0, shares / part, shares * GAVEL.unserved)
         return np.asarray(np.where(shares > 0, ratio, 0.0))
 
     def order(self, active: Ints, kind: int) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from formulations.tolerances import SAME_SPEED
 from morph_opt.scheduling.policies.filling import Filling
 from morph_opt.scheduling.policies.malleable.frame import (
     JobWays,
@@ -12,9 +13,6 @@ from morph_opt.scheduling.policies.malleable.frame import (
     Want,
 )
 from morph_opt.scheduling.policies.published import MORPHLING
-
-KEPT = 1.0 - 1e-9
-"""Speed relative to the request at which a promise is kept."""
 
 
 def stairs(ways: JobWays, largest: int) -> dict[int, float]:
@@ -59,7 +57,8 @@ class Live:
 
     def keeps(self, speed: float) -> bool:
         """Return whether a speed keeps the job's promise, if it has one."""
-        return not self.guaranteed or speed >= min(KEPT, max(self.speed.values(), default=0.0))
+        best = max(self.speed.values(), default=0.0)
+        return not self.guaranteed or speed >= min(1.0 - SAME_SPEED, best)
 
     @property
     def parts(self) -> tuple[int, ...]:

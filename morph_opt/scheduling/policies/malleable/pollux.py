@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from formulations.tolerances import SMALLEST
 from morph_opt.core.domain import InputError
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.policies.filling import Filling
@@ -52,7 +53,7 @@ class PolluxPolicy(MalleableBaseline):
         age = np.asarray([max(0.0, self.now_s - s.job.submission_s) for s in states])
         restarts = np.asarray([float(max(0, s.starts - 1)) for s in states])
         cost = np.asarray([s.restart_s for s in states])
-        factor: Floats = np.maximum(0.0, age - cost * restarts) / np.maximum(age + cost, 1e-9)
+        factor: Floats = np.maximum(0.0, age - cost * restarts) / np.maximum(age + cost, SMALLEST)
         return factor
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.tolerances import ROUNDING
 from morph_opt.scheduling.policies.published import POLLUX
 
 Snap = Callable[[Ints], Ints]
@@ -155,9 +156,10 @@ class Search:
         draw, task = self._draw, self._task
         size, jobs, nodes = states.shape
         found = states.copy()
-        reset = draw.random((size, jobs, 1)) < 0.1
+        reset = draw.random((size, jobs, 1)) < POLLUX.reset
         found = np.where(reset, task.current[None], found)
-        lost = (draw.random((size, jobs, 1)) < 0.1) & (draw.random(states.shape) < 0.1)
+        lossy = draw.random((size, jobs, 1)) < POLLUX.lossy
+        lost = lossy & (draw.random(states.shape) < POLLUX.lost)
         found[lost] = 0
         rows = draw.integers(jobs, size=(size, nodes))
         p, n = np.ogrid[:size, :nodes]
@@ -202,7 +204,7 @@ def _crowding(goals: Floats) -> Floats:
     distance = np.zeros(len(goals))
     for goal in goals.T:
         order = goal.argsort(kind="stable")
-        span = max(float(goal[order[-1]] - goal[order[0]]), 1e-12)
+        span = max(float(goal[order[-1]] - goal[order[0]]), ROUNDING)
         distance[order[[0, -1]]] = np.inf
         if goal.size > 2:
             distance[order[1:-1]] += (goal[order[2:]] - goal[order[:-2]]) / span

@@ -40,7 +40,7 @@ class Sia(MalleableBaseline):
 
     def __init__(self, belief: SpeedModel, limits: Limits | None = None) -> None:
         super().__init__(belief)
-        self._limits = limits or Limits(gap=1e-6)
+        self._limits = limits or Limits(gap=SIA.gap)
         self._answer = SiaAnswer((), 0.0, 0.0)
         self._columns = 0
 

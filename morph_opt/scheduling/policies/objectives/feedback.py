@@ -14,9 +14,7 @@ from morph_opt.core.domain import JobState, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.objective import Objective
-
-FEEDBACK_ITERATIONS = 100
-"""Iterations to a job's first report if its trace gives none: Gandiva's first mini-batches."""
+from morph_opt.scheduling.policies.published import GANDIVA
 
 
 class Feedback(Objective[tuple[Turns, Any]]):
@@ -69,7 +67,7 @@ class Feedback(Objective[tuple[Turns, Any]]):
     def _left_s(self, known: JobState, state: RoundState) -> float:
         """Return seconds of work until a job's report, at the speed of its request."""
         job = known.job
-        at = job.feedback_iterations or min(FEEDBACK_ITERATIONS, job.iterations)
+        at = job.feedback_iterations or min(GANDIVA.first_report, job.iterations)
         left = max(0.0, at - known.iterations_done)
         return left * self._tables.request_iteration_s(job, state.cluster) if left else 0.0
 

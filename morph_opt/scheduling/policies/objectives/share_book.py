@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from formulations.arrays import Floats
+from formulations.parameters import RATIOS
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.core.domain import InputError, JobState, RoundState
 from morph_opt.inputs.perf.gang import GangSpeeds
@@ -128,11 +129,11 @@ class ShareBook:
 
     @property
     def fair_rate(self) -> Floats:
-        """Return steps per second under the shares, at least 1e-3 of those of an equal part."""
+        """Return steps per second under the shares, at least a small part of an equal share's."""
         if self.request is None or self.shares is None:
             return np.zeros(0)
         problem = self.request.problem
-        return np.maximum(problem.rates(self.shares.x), 1e-3 * isolated_rates(problem))
+        return np.maximum(problem.rates(self.shares.x), RATIOS.least_rate * isolated_rates(problem))
 
     def _fair_finish(self, state: RoundState) -> Floats:
         """Return seconds from submission to the fair finish of each job at the present shares."""

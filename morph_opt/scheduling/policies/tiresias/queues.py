@@ -16,7 +16,7 @@ from morph_opt.scheduling.policies.published import TIRESIAS
 class GittinsIndex:
     """Gittins index of a job from samples of total GPU time.
 
-    For attained service a and quantum D, over the samples S > a (Tiresias, section 4.2)::
+    For attained service a and quantum D, over the samples S > a (Tiresias, NSDI'19)::
 
         index(a) = P(S - a <= D) / E[min(S - a, D)]
 
@@ -106,7 +106,7 @@ class _Service:
 
 
 class ServiceBook:
-    """Queue and rank of every job, with the starvation knob (Tiresias, section 4).
+    """Queue and rank of every job, with the starvation knob (Tiresias, NSDI'19).
 
     A job below the first queue whose last wait is at least K times its executed time goes to the
     tail of the first queue, and its service counts anew from 0. Executed time and service count
