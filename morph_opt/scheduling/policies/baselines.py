@@ -96,8 +96,8 @@ def _tiresias(name: str, rule: str, page: str, own_times: str, *, gittins: bool)
     def make(belief: SpeedModel, options: PolicyOptions) -> Policy:
         from morph_opt.scheduling.policies.tiresias.policy import RigidQueues
 
-        index, knob = default_index() if gittins else None, options.starvation_knob
-        return RigidQueues(belief, starvation_knob=knob, index=index)
+        index = default_index() if gittins else None
+        return RigidQueues(belief, starvation_knob=options.starvation_knob, index=index)
 
     known = ("starvation_knob",)
     return PolicySpec(name, make, rule, "Tiresias", page, known, memory=True, own_times=own_times)

@@ -27,8 +27,7 @@ class Units:
         Unit of the objective: 1, or a power of two close to the largest cost.
     rows
         Unit of each row, shape (rows,): 1, or a power of two close to the row's largest entry, but
-        no smaller than keeps the row's sides below ``UNITS.most_entry`` of it: libraries refuse a model
-        with larger sides, where one without a point is infeasible.
+        large enough that no side exceeds twice ``UNITS.most_entry``: libraries refuse larger sides.
     """
 
     cost: float
