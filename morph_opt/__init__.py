@@ -6,15 +6,15 @@ Run a scenario
     Workload        Jobs that are run
     Scheduler       Choice of policy, objective and belief, with their options
     Failures        Failures and returns of nodes
-    ReplayConfig    Rules of a replay, next to trace, cluster, policy and true speeds
+    ReplayConfig    Settings of the engine, in addition to trace, cluster, policy and true speeds
     read_scenario   Read the scenario of a ``config.toml`` that `Scenario.to_toml` wrote
 
 Look at what happened
 
-    Run             A finished run
+    Run             Finished run
     read_run        Read the run that a folder holds
     report          Write a report on finished runs: one HTML file that opens anywhere
-    Summary         The figures of a run; a float is NaN where nothing can be said
+    Summary         Figures of a run; an undefined float is NaN
     Table           Header and rows
 
 Ask what takes many runs

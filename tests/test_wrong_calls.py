@@ -52,7 +52,7 @@ SCENARIO.run().jobs.column("jct") | unknown column 'jct' (did you mean 'jct_s'?)
 mo.Scheduler(gap="small") | gap: must be a number from 0 to 1, got 'small'
 mo.Scheduler(policy="") | policy: must not be empty
 mo.Scheduler(entity_weights=[1]) | entity_weights: must be a table of numbers, got [1]
-mo.Scheduler(entity_weights={1: 2.0}) | entity_weights: must name what its numbers are of
+mo.Scheduler(entity_weights={1: 2.0}) | entity_weights: must have names as keys
 mo.Workload(trace=5) | trace: must be text, got 5
 mo.ReplayConfig(interval_s=float("nan")) | interval_s: must be a number from 0.1
 mo.decide({"a": 1}) | state, a: unknown

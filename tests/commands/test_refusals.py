@@ -121,7 +121,7 @@ published.figures tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks |
 published.figures tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
 published.figures gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a
 published.figures gavel --trace t --table u --gpus v100=1 --seed 3 | --seed: has an effect on
-perf memory gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has 4
+perf memory gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 needs 8 GPUs, the shape 4 has 4
 data fetch gavel --base-url= | argument --base-url: must not be empty
 perf predict --model bert --shape 8 --plan dp --max-gpus 4 | argument --max-gpus: has no effect
 instances solve base-jct-64g-busy --solver cpsat --nodes 5 | --nodes: solver 'cpsat' does not know

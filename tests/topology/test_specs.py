@@ -95,7 +95,7 @@ def test_a_leaf_without_a_table_is_not_bounded() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("[leaf.m]\nuplink_gb_per_s = 1", "c.toml, line 14, leaf.m: no node hangs on it"),
+        ("[leaf.m]\nuplink_gb_per_s = 1", "c.toml, line 14, leaf.m: no node is connected to it"),
         ("[leaf.l]\nuplink_gb_per_s = 0", "c.toml, line 15, leaf.l.uplink_gb_per_s: must be"),
         ("[leaf.l]\nuplink = 1", "c.toml, line 15, leaf.l.uplink: unknown field"),
         ("[leaf.l]", "c.toml, line 14, leaf.l.uplink_gb_per_s: is missing"),

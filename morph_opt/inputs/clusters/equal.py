@@ -1,4 +1,4 @@
-"""Cluster of equal nodes, from numbers alone."""
+"""Cluster of equal nodes, from a few numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Short forms of clusters: ``8x8``, ``8x8:A800-80GB``, ``4x8:A100-80GB+2x4:V100``.
 
-``NODESxGPUS[:GPU_TYPE]``, several pools joined by ``+``. What is not said is as in the A800
-node of the catalog: CPU threads, host memory, NVLink and RDMA bandwidth of a node with 8 GPUs.
+``NODESxGPUS[:GPU_TYPE]``, several pools joined by ``+``. CPU threads, host memory,
+NVLink and RDMA bandwidth are those of the catalog's A800 node with 8 GPUs.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@
     [leaf.leaf-0]                # only for leaves whose uplinks are to be bounded
     uplink_gb_per_s = 200
 
-The same tables stand in a snapshot of a round as JSON: there ``gpu_types``, ``node_types`` and
-``leaves`` are lists, and every row has its ``name``.
+A snapshot of a round has the same tables as JSON: ``gpu_types``, ``node_types`` and ``leaves`` are
+lists there, and every row has its ``name``.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from morph_opt.core.domain.nearest import unknown
 
 CLUSTER_FIELDS = ("name", "gpu_type", "node_type", "nodes", "leaf")
 LISTED = {"gpu_type": "gpu_types", "node_type": "node_types", "leaf": "leaves"}
-"""Names of lists in JSON that are tables by name in TOML."""
+"""Names of lists in JSON, by the table in TOML."""
 LISTED_FIELDS = tuple(LISTED.get(name, name) for name in CLUSTER_FIELDS)
 
 
 def read_cluster(path: Path) -> Cluster:
-    """Read the cluster of a spec file.
+    """Return the cluster of a spec file.
 
     Raises
     ------
@@ -67,9 +67,9 @@ def cluster_from_toml(text: str, *, file: str | None = None, name: str = "cluste
     text
         The spec.
     file
-        Shown in errors.
+        File name for errors.
     name
-        Name of a cluster whose spec has none.
+        Name if the spec has none.
     """
     tables = parse_toml(text, file)
     return cluster_of(Fields(tables, "", file, CLUSTER_FIELDS, key_lines(text)), name)
@@ -78,8 +78,8 @@ def cluster_from_toml(text: str, *, file: str | None = None, name: str = "cluste
 def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> Cluster:
     """Return the cluster of a table with `CLUSTER_FIELDS`, which may be part of a larger file.
 
-    With ``listed``, of an object with `LISTED_FIELDS`: it names every GPU type itself, and each
-    node, which may have a ``status``.
+    With ``listed`` it is an object with `LISTED_FIELDS`, which lists every GPU type and every node;
+    nodes may have a ``status``.
     """
     gpu_types = {} if listed else dict(GPU_TYPES)
     for key, table in _tables(spec, "gpu_type", GpuType, listed).items():
@@ -103,7 +103,7 @@ def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> 
     for key, table in _tables(spec, "leaf", Leaf, listed).items():
         leaves.append(table.make(Leaf, name=key))
         if key not in in_use:
-            rule = f"no node hangs on it; leaves are {shown(', '.join(sorted(in_use)))}"
+            rule = f"no node is connected to it; leaves are {shown(', '.join(sorted(in_use)))}"
             raise table.error("name" if listed else None, rule)
     title = spec.text("name", name)
     try:
@@ -114,7 +114,7 @@ def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> 
 
 
 def _tables(spec: Fields, name: str, kind: type[Any], listed: bool) -> dict[str, Fields]:
-    """Return tables by the names of the things that they describe."""
+    """Return the tables of GPU types, node types or leaves by name."""
     if not listed:
         return spec.named(name, names_of(kind, "name"))
     found: dict[str, Fields] = {}

@@ -1,4 +1,4 @@
-"""TOML text of clusters; reading it gives an equal cluster."""
+"""Clusters as TOML text, which reads back to an equal cluster."""
 
 from __future__ import annotations
 

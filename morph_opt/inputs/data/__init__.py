@@ -1,4 +1,4 @@
-"""Public data sets: where they are searched, and how they are fetched with checksums."""
+"""Public data sets: location on this machine, and download with checksums."""
 
 from morph_opt.inputs.data.datasets import DATASETS, Dataset, dataset
 from morph_opt.inputs.data.store import cache_folder, fetch, find, is_published, locate

@@ -30,7 +30,7 @@ def sha256_of(file: Path) -> str:
 
 
 def blob_id(file: Path) -> str:
-    """Return git's name of a file's content: SHA-1 of ``blob <bytes>``, a zero byte, content."""
+    """Return git's id of a file's content: SHA-1 of ``blob <bytes>``, a zero byte, content."""
     digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
     with file.open("rb") as content:
         while chunk := content.read(_CHUNK):
@@ -39,7 +39,7 @@ def blob_id(file: Path) -> str:
 
 
 def is_unpacked(root: Path, members: Mapping[str, str]) -> bool:
-    """Return whether all members are as they were extracted; False if there are none."""
+    """Return whether all extracted members are unchanged; False if there are none."""
     record = root / _RECORD
     if not members or not record.is_file():
         return False

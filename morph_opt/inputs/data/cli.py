@@ -29,7 +29,7 @@ def make_parser() -> LineParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
+    """Run the command line and return its exit status."""
     return run_command(make_parser(), _run, argv)
 
 
@@ -61,7 +61,7 @@ def _list() -> None:
 
 
 def _here(known: Dataset) -> str:
-    """Return the folder of a data set, and how many of its files are the published ones."""
+    """Return the folder of a data set, with a count of files if some are not the published ones."""
     root = find(known.name)
     if root is None:
         return "no"

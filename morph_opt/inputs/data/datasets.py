@@ -91,7 +91,7 @@ NOT_OFFERED = {
     "easyscale": "sUntvoOk/EasyScale_info_for_SC23",
     "philly-table": "flat conversions of Philly",
 }
-"""Data sets that are read but not offered, because their publisher states no licence."""
+"""Data sets that can be read but not fetched, because their publisher states no licence."""
 
 
 def dataset(name: str) -> Dataset:

@@ -1,4 +1,4 @@
-"""Location of data sets on this machine, and how they are fetched."""
+"""Location of data sets on this machine, and their download."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pooch
 
 DATA_VARIABLE = "MORPH_OPT_DATA"
-"""Environment variable: folder with one sub-folder per data set."""
+"""Environment variable that names a folder with one sub-folder per data set."""
 
 CACHE_VARIABLE = "MORPH_OPT_CACHE"
-"""Environment variable: folder for fetched data sets, instead of the user's cache folder."""
+"""Environment variable that names the folder for fetched data sets."""
 
 
 def cache_folder() -> Path:
@@ -101,7 +101,7 @@ def is_published(name: str, files: Iterable[Path]) -> bool:
 
 
 def fetch(name: str, *, base_url: str | None = None) -> Path:
-    """Download what is missing of a data set into the cache, and verify every file.
+    """Download missing files of a data set into the cache, and verify every file.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _other_content(chosen: Dataset, path: str, url: str) -> InputError:
 
 
 def _fetch_one(keeper: pooch.Pooch, chosen: Dataset, path: str, url: str) -> None:
-    """Fetch one file; `requests` raises `OSError`, a mismatch of pooch is a `ValueError`."""
+    """Download one file with its checksum."""
     try:
         keeper.fetch(path)
     except PermissionError as error:
@@ -190,7 +190,7 @@ def _missing(chosen: Dataset, root: Path) -> list[str]:
 
 
 def _is_right(chosen: Dataset, root: Path, path: str) -> bool:
-    """Return whether a file exists and is the pinned one."""
+    """Return whether a file exists and has the pinned checksum."""
     file = root / path
     if not file.is_file():
         return False

@@ -37,7 +37,7 @@ def make_parser() -> LineParser:
         command.set_defaults(run=run)
         return command
 
-    plan = add("plan-profiling", _plan, "which runs to profile next")
+    plan = add("plan-profiling", _plan, "choose the runs to profile next")
     _model_arguments(plan, runs_required=False)
     plan.add_argument(
         "--count", type=whole(1, 1000), default=4, metavar="N", help="runs to name (default 4)"
@@ -55,7 +55,7 @@ def make_parser() -> LineParser:
         "--out", type=Path, required=True, metavar="MODEL.toml", help="model file to write"
     )
 
-    predict = add("predict", _predict, "predicted seconds per iteration, with uncertainty")
+    predict = add("predict", _predict, "predict seconds per iteration, with uncertainty")
     _model_arguments(predict, runs_required=False)
     predict.add_argument("--shape", help="GPUs per node, such as 8 or 4+4 (default: all)")
     predict.add_argument("--plan", help="such as dp+ga or pp2-tp4-dp4 (default: all)")
@@ -66,14 +66,14 @@ def make_parser() -> LineParser:
         lambda given: not (given.shape and given.plan) or given.runs is not None,
     )
 
-    plot = add("plot", _plot, "measured against predicted, and speed over GPUs per plan")
+    plot = add("plot", _plot, "draw measured against predicted times, and speed over GPUs per plan")
     _model_arguments(plot, runs_required=True)
     plot.add_argument(
         "--out", type=Path, required=True, metavar="FIGURE.svg", help="picture to write"
     )
 
     _memory_arguments(
-        add("memory", _memory, "what one plan needs, part by part, and whether it fits")
+        add("memory", _memory, "show the memory of one plan, part by part, and whether it fits")
     )
     return parser
 
@@ -242,7 +242,7 @@ def _predict(options: argparse.Namespace) -> None:
 
 
 def _without_runs(entry: ModelEntry) -> Fit:
-    """Return the model by its file alone and print what the stated uncertainty leaves out."""
+    """Return the fit of a model without runs; note on stderr what its uncertainty leaves out."""
     import numpy as np
 
     from morph_opt.inputs.perf.analytic.prior import prior

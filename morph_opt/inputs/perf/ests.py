@@ -1,4 +1,4 @@
-"""EasyScale's steps: a fixed number of workers (ESTs) on any GPUs, several in turns on one.
+"""Step times of EasyScale: a fixed number of workers (ESTs) that take turns on any GPUs.
 
 With ``n_t`` GPUs of type t, on which one worker takes ``tau_t`` seconds per mini-batch, M workers
 take the least S among the multiples ``k tau_t`` with ``sum_t n_t floor(S / tau_t) >= M``. Times are
@@ -21,11 +21,11 @@ from morph_opt.inputs.perf.parameters import ELASTIC, ElasticParams
 from morph_opt.inputs.perf.speed import SpeedModel
 
 UNIT_S = Fraction(1, 10**7)
-"""Unit of whole times, in seconds."""
+"""Unit of integer times, in seconds."""
 
 
 def _axes(most: Sequence[int], params: ElasticParams) -> list[Ints]:
-    """Return the counts of each type that are tried, including 0 and the most."""
+    """Return the tried numbers of GPUs of each type, from 0 to the most."""
     axes = [np.arange(count + 1, dtype=np.int64) for count in most]
     growth = 1.0
     while np.prod([float(axis.size) for axis in axes]) > params.most_vectors:
@@ -35,7 +35,7 @@ def _axes(most: Sequence[int], params: ElasticParams) -> list[Ints]:
 
 
 def _thinned(most: int, growth: float) -> Ints:
-    """Return increasing counts up to the most, spaced by at least one and by a factor."""
+    """Return increasing numbers up to the most, spaced by at least one and by a factor."""
     found = [0]
     while found[-1] < most:
         found.append(min(most, max(found[-1] + 1, int(found[-1] * growth))))
@@ -44,12 +44,12 @@ def _thinned(most: int, growth: float) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class ElasticModel:
-    """Workers of a job and their speed on every GPU type.
+    """Workers of a job, and their speed on every GPU type.
 
     Parameters
     ----------
     workers
-        M, fixed for the job's life.
+        Number M of workers, fixed for the job's life.
     tau
         Time of one worker's mini-batch by type, in units of `UNIT_S`, shape (T,).
     """
@@ -64,7 +64,7 @@ class ElasticModel:
         return np.unique((turns[:, None] * self.tau[None, :]).ravel())
 
     def steps(self, vectors: Ints) -> Ints:
-        """Return the step time on GPUs by type, shape (V,) of (V, T); 0 if there are none."""
+        """Return step times on GPU vectors of shape (V, T), shape (V,); 0 without GPUs."""
         levels = self.levels
         turns = levels[:, None] // self.tau[None, :]
         done = vectors @ turns.T >= self.workers
@@ -83,7 +83,7 @@ class ElasticModel:
         return found
 
     def vectors(self, pools: Sequence[int], params: ElasticParams = ELASTIC) -> tuple[Ints, Ints]:
-        """Return the undominated GPU vectors within pools, and their step times.
+        """Return the GPU vectors within pools that waste no GPU, and their step times.
 
         A vector is dominated if one GPU less gives the same step: steps never grow with GPUs.
         """
@@ -102,7 +102,7 @@ class ElasticModel:
         return every[kept], steps[kept]
 
     def _spared(self, vectors: Ints) -> tuple[Ints, Ints]:
-        """Return the vectors without GPUs that their steps do not need, each once."""
+        """Return the distinct vectors after removing GPUs that their steps do not need."""
         steps = self.steps(vectors)
         for kind in range(vectors.shape[1]):
             spare = vectors[:, kind] > 0
@@ -119,7 +119,7 @@ class ElasticModel:
 
 
 class ElasticSpeeds(Protocol):
-    """Speeds of jobs with workers that take turns."""
+    """Protocol of speed models that know elastic workers."""
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
         """Return the time of one worker's mini-batch in `UNIT_S`; None if it does not run."""
@@ -127,7 +127,7 @@ class ElasticSpeeds(Protocol):
 
 
 def elastic_speeds(speeds: SpeedModel) -> ElasticSpeeds | None:
-    """Return the elastic workers that a speed model knows, or None."""
+    """Return a speed model as `ElasticSpeeds`, or None if it knows no elastic workers."""
     known = callable(getattr(speeds, "worker_units", None))
     return cast(ElasticSpeeds, speeds) if known else None
 
@@ -137,7 +137,7 @@ def elastic_model(
 ) -> ElasticModel | None:
     """Return the workers of a plan on these GPU types; None if one type cannot run them.
 
-    A job that must not mix types runs on its own alone.
+    A job that must not mix types runs on its own type only.
     """
     known = elastic_speeds(speeds)
     if known is None or (plan.determinism != "d2" and set(gpu_types) != {plan.gpu_type}):
@@ -157,7 +157,7 @@ def allowed_types(
 
 
 def worker_times(speeds: SpeedModel, job: Job, cluster: Cluster) -> list[tuple[str, float]]:
-    """Return allowed GPU types of a job's workers with the seconds of a mini-batch."""
+    """Return GPU types on which a job's workers may run, with the seconds of a mini-batch."""
     known = elastic_speeds(speeds)
     assert known is not None, "jobs without times of their workers are refused before they run"
     names = allowed_types(speeds, job.model, job.requested_plan, cluster)
@@ -177,7 +177,7 @@ def worker_room(job: Job, cluster: Cluster, gpu_type: str) -> int:
 
 
 def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
-    """Return the rule by which no GPUs of a cluster can serve a job's workers, or None."""
+    """Return the reason for which no GPUs of a cluster can run a job's workers, or None."""
     plan = job.requested_plan
     if elastic_model(speeds, job.model, plan, (plan.gpu_type,)) is None:
         return f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
@@ -192,7 +192,7 @@ def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
 
 
 def held_step_s(speeds: SpeedModel, model: str, held: Assignment, cluster: Cluster) -> float | None:
-    """Return seconds of a step on what a job holds; None if its workers must not run there."""
+    """Return seconds of a step on a job's GPUs; None if its workers must not run there."""
     counts: dict[str, int] = {}
     for node, gpus in held.placement.parts:
         kind = cluster.nodes[node].type.gpu_type.name

@@ -1,4 +1,4 @@
-"""Figures: measured against predicted, and speed over GPUs per plan."""
+"""Figures of a fit: measured against predicted times, and speed over GPUs per plan."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _plan_name(pair: Pair) -> str:
 
 
 def diagonal(axis: Any, measured: Any) -> None:
-    """Draw the line of equality with a tenth around it on logarithmic axes."""
+    """Draw the line of equality, with lines 10 % off, on logarithmic axes."""
     ends = np.array([measured.min() / 1.3, measured.max() * 1.3])
     axis.plot(ends, ends, color=INK, linewidth=0.8)
     for factor in (1 / 1.1, 1.1):

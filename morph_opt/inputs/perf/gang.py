@@ -1,7 +1,7 @@
-"""Speed of a request: that of its fastest placement on the empty cluster, also by GPU type.
+"""Speed of a request: its fastest placement on the empty cluster, also by GPU type.
 
-Promises, values relative to the request, fair shares and what is measured after a run take it from
-here, so that none of them goes by a configuration for which the cluster has no room.
+Promises, values relative to the request, fair shares and metrics use it, so that none of them
+relies on a configuration for which the cluster has no place.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GangSpeeds:
     Parameters
     ----------
     belief
-        Speeds to go by.
+        Speeds to use.
     """
 
     def __init__(self, belief: SpeedModel) -> None:
@@ -82,13 +82,12 @@ class GangSpeeds:
     def iteration_s(self, job: Job) -> float:
         """Return seconds per iteration in the fastest placement on the empty cluster.
 
-        A placement is as many GPUs as requested in the requested plan, on nodes of one class that
-        have the threads, memory and network share, with the row of its own span. Outages and
-        operator's rules do not count: what a job was promised stays the same from round to round.
-        Where the request has no placement (the published traces have such jobs), the slowest
-        configuration that has one stands in, so that a speed relative to it is at least 1; 1 second
-        where nothing of the model has any. A job of workers asks for GPUs of its own type, as many
-        of them as there are.
+        A placement has the requested GPUs and plan on nodes of one class with the needed threads,
+        memory and network share, and the speed of its span. Outages and operator's rules do not
+        count, so that a promise stays the same from round to round. If the request has no placement
+        (as some jobs of published traces), the slowest configuration with one counts, so that a
+        speed relative to it is at least 1; without any, 1 second. Elastic workers take GPUs of
+        their own type, at most those of the cluster.
         """
         key = _key(job)
         if key not in self._asked_s:
@@ -98,8 +97,8 @@ class GangSpeeds:
     def row(self, job: Job) -> Floats:
         """Return steps per second of the job's gang on each type, shape (T,); 0 if it cannot run.
 
-        Of the fastest placement on the empty cluster of the requested plan on that many GPUs, else
-        of any plan on that many, else of any configuration.
+        The fastest placement on the empty cluster counts: in the requested plan on the requested
+        number of GPUs, else in any plan on that number, else in any configuration.
 
         Raises
         ------
@@ -158,7 +157,7 @@ class GangSpeeds:
     def _first_s(
         self, offers: Iterable[_Offer], job: Job, *, slowest: bool = False
     ) -> float | None:
-        """Return seconds of the fastest configuration that has a place, else of the slowest."""
+        """Return seconds of the fastest (or slowest) configuration with a place, or None."""
         in_order = sorted(offers, key=lambda offer: offer.row.iteration_s, reverse=slowest)
         for row, node_type, span in in_order:
             if self._places.has(node_type, span, row, job.side):
@@ -177,7 +176,7 @@ class GangSpeeds:
     def _workers_s(self, job: Job) -> float:
         """Return seconds of a step on the requested GPUs, or on all there are if fewer.
 
-        Without a GPU of its own type that of one GPU of the slowest that it may run on.
+        Without a GPU of its own type: on one GPU of the slowest type on which it may run.
         """
         cluster, plan = self._cluster, job.requested_plan
         assert cluster is not None

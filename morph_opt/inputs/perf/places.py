@@ -1,4 +1,4 @@
-"""Places on an empty cluster: whether a configuration fits, span by span.
+"""Check whether a configuration has a place on the empty cluster, span by span.
 
 A place is one node of the class per part, with the parts' GPUs, threads, host memory and network
 share, whose tightest common part of the topology is the configuration's span; a place in several
@@ -23,7 +23,7 @@ def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHI
     Parameters
     ----------
     asked
-        What the job asks for next to its GPUs; the row's own demand where that is more.
+        Demand of the job; the row's own demand counts if it is larger.
     """
     return row.shape.parts[0] <= gpus_beside(row.side.beside(asked), node_type)
 
@@ -133,7 +133,7 @@ class Places:
 
 
 def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
-    """Return whether parts can be divided among at least two leaves.
+    """Return whether parts can be distributed over at least two leaves.
 
     By dynamic programming over the leaves: a state is how many parts of each size are left, and of
     those that can be reached only the ones are kept that leave no more of any size than another.
@@ -169,7 +169,7 @@ def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
 
 
 def _fills(left: tuple[tuple[int, int], ...], nodes: int, gpus: int) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers of parts by size that a leaf can take, of (size, number left)."""
+    """Yield the numbers of parts of each size that a leaf can take, given those left."""
     if not left:
         yield ()
         return

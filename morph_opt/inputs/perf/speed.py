@@ -19,7 +19,7 @@ from morph_opt.core.domain import (
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Way to run a model: a row of a speed model.
+    """Shape and plan of a model with its speed: a row of a speed model.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ def require_model(model: str, known: Collection[str], name: str) -> None:
 
 
 class SpeedModel(Protocol):
-    """Iteration time of (model, node type, shape, plan, span); truth and belief are two of these.
+    """Protocol of speeds: seconds per iteration by model, node type, shape, plan and span.
+
+    Truth and belief of a replay are two such models.
 
     Implementations are immutable during a round and deterministic.
     """
@@ -83,8 +85,7 @@ class SpeedModel(Protocol):
     ) -> float | None:
         """Return seconds per iteration, or None if that configuration cannot run.
 
-        It can run if and only if `configurations` offers it for as many GPUs: what one of the two
-        answers and the other does not would be a speed that no placement has.
+        It can run if and only if `configurations` offers it for as many GPUs.
         """
         ...
 
@@ -93,14 +94,14 @@ class SpeedModel(Protocol):
     ) -> Sequence[Configuration]:
         """Return every configuration on nodes of this type with at most ``max_gpus`` GPUs.
 
-        ``span`` is that of placements on several nodes; one-part shapes always have
-        `Span.NODE`. The order is deterministic.
+        ``span`` applies to placements on several nodes; one-part shapes always have `Span.NODE`.
+        The order is deterministic.
         """
         ...
 
 
 class LearningModel(SpeedModel, Protocol):
-    """Belief that learns from running jobs between rounds."""
+    """Protocol of beliefs that learn from running jobs between rounds."""
 
     @property
     def version(self) -> int:
@@ -121,12 +122,12 @@ class LearningModel(SpeedModel, Protocol):
 
 
 class SpeedsOver(ABC):
-    """Speed model that offers the configurations of another one at its own times, cached.
+    """Speed model with the configurations of another one and its own times, cached.
 
     Parameters
     ----------
     base
-        Says what is possible.
+        Speed model with the possible configurations.
     """
 
     def __init__(self, base: SpeedModel) -> None:
@@ -160,7 +161,7 @@ def span_of(shape: Shape, span: Span) -> Span:
 
 
 class PairSpeeds(Protocol):
-    """Iteration times of pairs of jobs on the same GPUs."""
+    """Protocol of iteration times of two jobs on the same GPUs."""
 
     @property
     def measures_pairs(self) -> bool:
@@ -176,20 +177,20 @@ class PairSpeeds(Protocol):
     ) -> tuple[float, float] | None:
         """Return seconds per iteration of each job while both hold the same GPUs.
 
-        None where the pair was not measured or does not fit in memory.
+        None if the pair was not measured or does not fit in memory.
         """
         ...
 
 
 def pair_speeds(speeds: SpeedModel) -> PairSpeeds | None:
-    """Return the pair speeds of a speed model, or None if it measures none."""
+    """Return a speed model as `PairSpeeds`, or None if it measures no pairs."""
     if getattr(speeds, "measures_pairs", False):
         return cast(PairSpeeds, speeds)
     return None
 
 
 def require_pair_speeds(speeds: SpeedModel) -> PairSpeeds:
-    """Return the pair speeds of a speed model.
+    """Return a speed model as `PairSpeeds`.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class Panel:
 
 
 def panels(cluster: Cluster, columns: int) -> list[Panel]:
-    """Return the leaves to draw, with up to a number of nodes side by side."""
+    """Return the panels of all leaves, with up to a number of nodes in a row."""
     found = []
     for leaf in cluster.leaf_names:
         nodes = [node for node in cluster.nodes if node.leaf == leaf]
@@ -80,7 +80,7 @@ def panels(cluster: Cluster, columns: int) -> list[Panel]:
 
 
 def best_panels(cluster: Cluster) -> list[Panel]:
-    """Return the panels whose picture comes nearest to the wanted aspect."""
+    """Return the panels whose picture is closest to the wanted aspect ratio."""
 
     def miss(columns: int) -> float:
         width, height = _extent(panels(cluster, columns))
@@ -96,7 +96,7 @@ def _extent(shown: Sequence[Panel]) -> tuple[float, float]:
 
 
 MOST_DRAWN = 1000
-"""Largest number of nodes that is drawn; more take minutes and show nothing."""
+"""Largest number of drawn nodes; more take minutes and are illegible."""
 
 
 def draw_topology(cluster: Cluster, out: Path) -> None:

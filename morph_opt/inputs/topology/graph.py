@@ -1,4 +1,4 @@
-"""A cluster's network as a networkx graph.
+"""Network of a cluster as a networkx graph.
 
 Vertices are `Vertex` values, edges carry ``gb_per_s``, the bandwidth of that link::
 
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Vertex(NamedTuple):
-    """A vertex: its kind, its name (a GPU has that of its node), and which of the GPUs."""
+    """Vertex: kind, name (of the node for a GPU), and index of the GPU."""
 
     kind: Kind
     name: str
@@ -115,7 +115,7 @@ def _node_vertices(graph: nx.Graph, names: Iterable[str]) -> list[Vertex]:
 
 
 def oversubscription(cluster: Cluster, leaf: str) -> float:
-    """Return the bandwidth of a leaf's nodes over that of its uplinks; 0 if these are unbounded.
+    """Return node bandwidth over uplink bandwidth of a leaf; 0 if uplinks are unlimited.
 
     Raises
     ------

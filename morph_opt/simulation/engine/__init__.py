@@ -1,1 +1,1 @@
-"""The event engine: it advances jobs by the truth and applies decisions, strictly checked."""
+"""Event engine: it advances jobs at their true speeds and applies checked decisions."""

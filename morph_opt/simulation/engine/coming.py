@@ -1,4 +1,4 @@
-"""Coming events: completions of running jobs, changes of nodes, and cuts of searches."""
+"""Future events: completions of running jobs, changes of nodes, and cuts of searches."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Completions:
     Parameters
     ----------
     active
-        Jobs by name. An instant holds while its job has the serial number that it had then;
-        others stay in the heap until they come to its top.
+        Jobs by name. An instant is valid while its job keeps its serial number; others stay in
+        the heap until they reach its top.
     """
 
     def __init__(self, active: Mapping[str, LiveJob]) -> None:
@@ -85,24 +85,24 @@ class NodeStatuses:
         return event
 
     def begin_from(self, state: RoundState) -> None:
-        """Begin with a state; events up to its time are dropped."""
+        """Set the status of nodes from a state; drop events up to its time."""
         while self.next_s <= state.time_s:
             self._next = next(self._events, None)
         self.unavailable, self.failed = state.unavailable, state.failed
 
 
 class Searches:
-    """Searches that are still open.
+    """Searches whose trials have not all reported.
 
     Parameters
     ----------
     trace
-        With its searches.
+        Trace with its searches.
 
     Attributes
     ----------
     open
-        Those of which not all trials have reported.
+        Searches of which not all trials have reported.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -119,7 +119,7 @@ class Searches:
         active
             Jobs that are submitted and not complete.
         arrived
-            Jobs of the trace that are submitted.
+            Number of jobs of the trace that are submitted.
         now_s
             The boundary.
         """

@@ -11,23 +11,22 @@ from morph_opt.core.domain.round_state import first_boundary
 from morph_opt.core.domain.starting import StartPrices
 
 _STARTS = Range(0.0, 1e7)
-"""Range of a start-up in seconds. Below these ranges a replay would count instants for ever; above
-them instants lose their fractions."""
+"""Range of a start-up in seconds; beyond it instants would lose their fractions."""
 
 
 @documented
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
-    """Rules of a replay, next to trace, cluster, policy and true speeds.
+    """Settings of the engine, in addition to trace, cluster, policy and true speeds.
 
-    Boundaries of rounds are the multiples of ``interval_s``. Starts are priced by
-    `morph_opt.core.domain.starting`: a node's failure takes what it kept, and a start-up that is
-    cut short leaves nothing. None stands for the price of the next more expensive start.
+    Boundaries of rounds are the multiples of ``interval_s``. Start-up times are
+    those of `morph_opt.core.domain.starting`: after a node's failure or a start-up that is cut
+    short a job starts anew. None stands for the next longer start-up time.
 
     Raises
     ------
     InputError
-        If a value is out of range, or a start costs more than one that does more.
+        If a value is out of range, or start-up times are in the wrong order.
     """
 
     interval_s: float = option(
@@ -111,7 +110,7 @@ class ReplayConfig:
         return self.restart_of(model) if self.first_start_s is None else float(self.first_start_s)
 
     def prices_of(self, restart_s: float) -> StartPrices:
-        """Return the prices of starts of a job with this price of a restart."""
+        """Return the start-up times of a job with this restart time."""
         return StartPrices.of(restart_s, self.migrate_s, self.resume_s)
 
     def boundary_at_or_after(self, time_s: float) -> int:

@@ -1,4 +1,4 @@
-"""The event engine: pure, deterministic, strict.
+"""Event engine: pure, deterministic, strict.
 
 It advances a trace from boundary to boundary. At boundary ``t`` everything up to and including
 ``t`` is settled (completions, node events, arrivals), then the caller's decision is checked and
@@ -52,17 +52,17 @@ _COMPLETE, _NODE, _STOP, _ARRIVE, _CANCEL = range(5)
 
 
 class Engine:
-    """One replay, from the first boundary to the last completion.
+    """Engine of one replay, from the first boundary to the last completion.
 
     Parameters
     ----------
     trace, cluster, truth, config
-        What is replayed, where, how fast jobs truly run, and the rules.
+        Jobs, nodes, true speeds, and settings.
     node_events
         Failures, drains and returns, sorted by time; may be endless.
     initial
-        What is there as the replay begins; its jobs are jobs of the trace, and the first round is
-        at the first boundary not before it. None: nothing is, and the replay begins at 0.
+        State from which the replay starts; its jobs are jobs of the trace, and the first round is
+        at the first boundary not before it. None to start empty at 0.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class Engine:
         return taken
 
     def advance(self) -> RoundState | None:
-        """Settle up to the next boundary with an active job; None once the replay has ended."""
+        """Advance to the next boundary with an active job; return its state, None at the end."""
         if self._decision_due:
             raise RuntimeError("the round has not been decided")
         while not self._ended:
@@ -184,7 +184,7 @@ class Engine:
         self._decision_due = False
 
     def _decided(self, report: RoundReport) -> RoundDecided:
-        """Return the log's event of the round whose decision has been applied."""
+        """Return the event of the round whose decision has been applied."""
         held = tuple(self._held.values())
         return RoundDecided(
             time_s=self.now_s,
@@ -227,10 +227,10 @@ class Engine:
         self._events.append(self._last)
         return True
 
-    # --- a state to begin with ----------------------------------------------------------------
+    # --- initial state -------------------------------------------------------------------------
 
     def _begin_from(self, state: RoundState) -> None:
-        """Begin with a state, as if the engine had reached it by itself."""
+        """Start from a state, as if the engine had reached it by itself."""
         begin = begin_from(state, self._trace, self._lookup, self._check)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
         self._nodes.begin_from(state)
@@ -283,7 +283,7 @@ class Engine:
             self._leave_alone(live.partner, finish_s)
 
     def _cancel(self, now_s: float) -> None:
-        """End the trials that are not among the best of searches that have reported."""
+        """Cancel the worse trials of searches that have reported."""
         for name in self._searches.cut(self._active, self._arrived, now_s):
             live = self._active.pop(name)
             done = live.iterations_at(now_s)
@@ -378,7 +378,7 @@ class Engine:
         return seconds
 
     def _share(self, name: str, partner: str | None, now_s: float, iteration_s: float) -> Shared:
-        """Let a job continue in place, next to another one or alone."""
+        """Return the event of a running job that continues with another partner or alone."""
         live = self._active[name]
         held = replace(self._held[name], partner=partner)
         live.skip_ahead(held, now_s, iteration_s)
@@ -387,7 +387,7 @@ class Engine:
         return Shared(now_s, name, partner, iteration_s, live.iterations_at(now_s))
 
     def _leave_alone(self, name: str | None, now_s: float) -> None:
-        """Let the partner of a complete job continue alone, unless it is complete as well."""
+        """Continue the partner of a finished job alone, unless it is complete as well."""
         live = None if name is None else self._active.get(name)
         if live is None or live.finish_s <= now_s:
             return
@@ -407,7 +407,7 @@ class Engine:
         for node in assignment.placement.nodes:
             self._on_node[node].discard(live.job.name)
 
-    # --- what others see ----------------------------------------------------------------------
+    # --- state for policies -------------------------------------------------------------------
 
     def _snapshot(self) -> RoundState:
         now_s = self.now_s

@@ -1,4 +1,4 @@
-"""The engine's jobs and first events of a replay that begins with a state."""
+"""Jobs and first events of a replay that starts from a state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Beginning:
 def begin_from(
     state: RoundState, trace: Trace, lookup: RunLookup, check: PlacementCheck
 ) -> Beginning:
-    """Return a state as the engine has it.
+    """Return the engine's jobs, assignments and events for a state.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def begin_from(
 def _events_of(
     known: JobState, now_s: float, facts: RunFacts | None, seconds: float
 ) -> list[Event]:
-    """Return the events of one job."""
+    """Return the first events of one job of the state."""
     name, held, done = known.job.name, known.running, known.iterations_done
     of_job: list[Event] = [
         Submitted(known.job.submission_s, name),

@@ -1,9 +1,9 @@
-"""The engine's own record of a job.
+"""Record of a job in the engine.
 
 A running job is a *segment*: an assignment from ``start_s`` on, start-up until ``progress_s``,
 then progress from ``done_iterations`` at ``iteration_s`` per iteration. All quantities at a later
 instant are computed from the segment's beginning, never by adding up rounds, so that nothing
-drifts and a stay leaves no trace. Where a partner comes or goes, the segment goes on at another
+drifts and a stay leaves no trace. If a partner comes or goes, the segment continues at another
 speed: it then has *stretches*, and quantities are computed from the beginning of the last one.
 """
 
@@ -20,29 +20,30 @@ from morph_opt.core.domain.units import HOUR_S
 
 @dataclass(slots=True)
 class LiveJob:
-    """A submitted job that is not complete.
+    """Submitted job that is not complete.
 
     Parameters
     ----------
     job, order, prices
-        As submitted; position in the trace; cost of a (re)start.
+        Job as submitted; its position in the trace; seconds of its (re)starts.
     first_start_up_s
-        Cost of its first start; None for that of any.
+        Seconds of its first start; None for those of a restart.
     done_iterations
         Progress as of the last stop (queued jobs).
     running
-        Current assignment, None when queued; the fields of the segment are meaningless then.
+        Current assignment; None if queued, and then the fields of the segment mean nothing.
     last_held
-        What a queued job held before it was stopped, None where nothing of that is left.
+        Assignment that a queued job held before it was stopped; None if nothing of it is left.
     stretches
         Instant, iterations and seconds per iteration of each stretch of the open segment; empty
         while its speed has not changed.
     shared_s, shared_since_s
-        Seconds of the open segment next to a partner that have ended, and since when one is there.
+        Seconds next to former partners in the open segment, and the instant at which the present
+        one came.
     closed_gpu_s, closed_run_s
         GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
     serial
-        Counts segments and stretches; tells stale completion instants from valid ones.
+        Count of segments and stretches, by which stale completion instants are recognised.
     """
 
     job: Job
@@ -71,7 +72,7 @@ class LiveJob:
 
     @property
     def restart_s(self) -> float:
-        """Start-up seconds of its next start if it keeps nothing."""
+        """Seconds of its next start if it keeps nothing."""
         if self.starts or self.first_start_up_s is None:
             return self.prices.restart_s
         return self.first_start_up_s
@@ -103,7 +104,7 @@ class LiveJob:
 
     @classmethod
     def of_state(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
-        """Return the job of a state at ``now_s``; its `snapshot` then is the same again.
+        """Return the record of a job of a state; its `snapshot` at ``now_s`` is that state again.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
         ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that
@@ -231,7 +232,7 @@ def changes(
     held: Mapping[str, Assignment],
     order: Callable[[Assignment], int],
 ) -> tuple[list[Assignment], list[Assignment]]:
-    """Return assignments that start, and those whose partner changes, each in this order."""
+    """Return assignments that start, and those whose partner changes, each sorted by ``order``."""
     fresh: list[Assignment] = []
     regrouped: list[Assignment] = []
     for assignment in assignments:

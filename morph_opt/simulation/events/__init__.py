@@ -1,1 +1,1 @@
-"""The vocabulary of what happens in a replay: events, and their lines in ``events.jsonl``."""
+"""Events of a replay, and their lines in ``events.jsonl``."""

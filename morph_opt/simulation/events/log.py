@@ -1,7 +1,7 @@
-"""The event log of a replay: typed events, one JSON object per line.
+"""Event log of a replay: typed events, one JSON object per line.
 
-The log is the whole truth about a run: metrics are functions of it, and an interrupted run is
-finished from it. It holds simulated time only, never wall time.
+Metrics are functions of the log alone, and an interrupted run is finished from it. It holds
+simulated time only, never wall time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ LOG_VERSION = 1
 
 
 class StartKind(StrEnum):
-    """Why a job was given GPUs."""
+    """Reason for which a job was given GPUs."""
 
     FIRST = "first"
     """First start after submission."""
     RESUME = "resume"
     """Start of a job that was preempted."""
     CHANGE = "change"
-    """A running job got another shape, plan, node or GPU."""
+    """Change of a running job to another shape, plan, node or GPU."""
     HELD = "held"
-    """It held them as the replay began, of a replay that takes up a state; no start of its own."""
+    """No start: the job held its GPUs in the state from which the replay began."""
 
 
 class StopCause(StrEnum):
-    """Why a running job lost its GPUs before it was complete."""
+    """Reason for which a running job lost its GPUs before completion."""
 
     POLICY = "policy"
     NODE_FAILURE = "node-failure"
 
 
 class NodeStatus(StrEnum):
-    """What may happen on a node."""
+    """Availability of a node."""
 
     UP = "up"
     DRAINED = "drained"
@@ -48,16 +48,16 @@ class NodeStatus(StrEnum):
 
 
 class SloChange(StrEnum):
-    """What a policy decided about a deadline."""
+    """Decision of a policy about a deadline."""
 
     DROPPED = "dropped"
-    """Given up for now: it cannot be kept together with the others', or it has passed."""
+    """Given up for now: it has passed, or cannot be kept together with others."""
     RESTORED = "restored"
-    """Held to again."""
+    """Pursued again."""
 
 
 class EndReason(StrEnum):
-    """Why the replay ended."""
+    """Reason for which the replay ended."""
 
     COMPLETE = "complete"
     HORIZON = "horizon"
@@ -66,7 +66,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """First line: what is replayed. ``config`` is a digest of everything that decides the run."""
+    """First line of the log: the replay's inputs; ``config`` is a digest of all settings."""
 
     time_s: float
     trace: str
@@ -82,7 +82,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job arrived."""
+    """Arrival of a job."""
 
     time_s: float
     job: str
@@ -90,9 +90,9 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class InitialJob:
-    """A job that was there as the replay began, of a replay that takes up a state.
+    """Job of the state from which the replay began.
 
-    ``executed_s``, ``starts`` and ``first_start_s`` are of the time before; see
+    ``executed_s``, ``starts`` and ``first_start_s`` count from before the replay; see
     `morph_opt.core.domain.JobState`. Follows the job's ``Submitted``, which has its own instant;
     what it holds follows as ``Started`` of the kind ``held``.
     """
@@ -107,7 +107,7 @@ class InitialJob:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A job was given GPUs: ``restart_s`` of start-up, then progress at ``iteration_s``.
+    """Start of a job on GPUs: ``restart_s`` of start-up, then progress at ``iteration_s``.
 
     ``iterations_done`` is the progress that it starts from.
     """
@@ -123,13 +123,13 @@ class Started:
 
     @property
     def assignment(self) -> Assignment:
-        """What the job was given."""
+        """Plan and GPUs that the job was given."""
         return Assignment(self.job, self.plan, self.placement)
 
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """A running job lost its GPUs; ``iterations_lost`` of its progress are gone."""
+    """Stop of a running job, which loses ``iterations_lost`` of its progress."""
 
     time_s: float
     job: str
@@ -140,10 +140,10 @@ class Preempted:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """From now on a running job shares its GPUs with another one, or (None) has them alone.
+    """Change of the partner that shares a running job's GPUs; None if it has them alone.
 
-    It goes on at ``iteration_s`` from ``iterations_done``, without a restart. Follows every start
-    in a pair, and every arrival, exchange and departure of a partner; both jobs are named.
+    The job continues at ``iteration_s`` from ``iterations_done``, without a restart. Follows every
+    start in a pair, and every arrival, exchange and departure of a partner; both jobs are named.
     """
 
     time_s: float
@@ -155,7 +155,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A job did its last iteration at this instant."""
+    """Completion of a job: its last iteration ended at this instant."""
 
     time_s: float
     job: str
@@ -163,7 +163,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A job was ended at a boundary before it was complete: others of its search are better."""
+    """Cancellation of a job at a boundary, because other jobs of its search are better."""
 
     time_s: float
     job: str
@@ -172,7 +172,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A node failed, was drained or came back."""
+    """Failure, drain or return of a node."""
 
     time_s: float
     node: str
@@ -181,7 +181,7 @@ class NodeChanged:
 
 @dataclass(frozen=True, slots=True)
 class SloChanged:
-    """The policy gave up a job's SLO in this round, or holds to it again."""
+    """Decision of the policy to give up a job's SLO, or to pursue it again."""
 
     time_s: float
     job: str
@@ -190,14 +190,14 @@ class SloChanged:
 
 @dataclass(frozen=True, slots=True)
 class RoundDecided:
-    """Last event of a boundary: the round's decision is applied.
+    """Round whose decision has been applied; last event of a boundary.
 
     Parameters
     ----------
     active, running, gpus
         Jobs submitted and not complete; those that hold GPUs now; GPUs held.
     status, gap
-        Of the policy's report; gap None where nothing was proven.
+        Status and gap of the policy's report; gap None if nothing was proven.
     guarantees_short, guarantee_shortfall, guarantees_possible
         See `morph_opt.scheduling.policies.base.RoundReport`.
     """
@@ -216,7 +216,7 @@ class RoundDecided:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Last line: instant of the last completion, or of the stop."""
+    """Last line of the log: instant of the last completion, or of the stop."""
 
     time_s: float
     reason: EndReason
@@ -256,12 +256,12 @@ _KINDS = {label: kind for kind, label in _LABELS.items()}
 
 
 def label_of(event: Event) -> str:
-    """The word for its kind in the log."""
+    """Return the name of an event's kind in the log."""
     return _LABELS[type(event)]
 
 
 def event_to_line(event: Event) -> str:
-    """One line of JSON without the line break; the same event always gives the same bytes."""
+    """Return an event as a line of JSON without line break; equal events give equal bytes."""
     record: dict[str, object] = {"event": label_of(event)}
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)
@@ -278,7 +278,7 @@ def _placement(parts: list[Any]) -> Placement:
 
 
 def event_from_line(text: str) -> Event:
-    """Read back what `event_to_line` wrote.
+    """Return the event of a line that `event_to_line` wrote.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Recount, from the log, of the rounds in which an allocation broke a rule of the strict check."""
+"""Count of rounds whose allocation, by the log, broke a rule of the strict check."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def rounds_over_capacity(
 class CapacityCount:
     """Incremental version of `rounds_over_capacity`, event by event.
 
-    Holdings grow only at decisions, so it is enough to look after each of them.
+    Holdings grow only at decisions, so each decision is checked once.
 
     Attributes
     ----------
     over
-        The count so far.
+        Number of such rounds so far.
     broken
-        What was broken at the latest decision.
+        Rules broken at the latest decision.
     """
 
     def __init__(self, trace: Trace, cluster: Cluster, truth: SpeedModel) -> None:
@@ -55,7 +55,7 @@ class CapacityCount:
         self._active: dict[str, Job] = {}
         self._down: set[int] = set()
         self._failed: set[int] = set()
-        # As the round begins, and as it goes on; whether the two have come to differ.
+        # Holdings as the round begins and now; whether they differ.
         self._before: dict[str, Assignment] = {}
         self._held: dict[str, Assignment] = {}
         self._changed = False

@@ -1,4 +1,4 @@
-"""Cost of a replay and its SLOs; defined in ``docs/metrics.md``."""
+"""Cost of a replay and outcome of its SLOs; defined in ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SloState(StrEnum):
 
 
 def cost_metrics(history: History, cluster: Cluster) -> dict[str, Scalar]:
-    """Return all figures by the names of `Summary`; None if a figure is undefined."""
+    """Return figures of cost and SLOs by the names of `Summary`; None if undefined."""
     records = history.jobs
     total = _bill(records, cluster)
     done = sum(record.finish_s is not None for record in records)
@@ -68,7 +68,7 @@ def job_cost_usd(record: JobRecord, cluster: Cluster) -> float | None:
 
 
 def _bill(records: Sequence[JobRecord], cluster: Cluster) -> float | None:
-    """Return the price of the hours in which GPUs were held; jobs that share a GPU count once."""
+    """Return the cost of all GPU-hours held, shared ones once; None without a price."""
     total = 0.0
     for (node, _), stretches in sorted(stretches_by_gpu(records).items()):
         price = cluster.nodes[node].type.gpu_type.price_per_hour

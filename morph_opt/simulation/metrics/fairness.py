@@ -25,7 +25,7 @@ SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
 def fairness_metrics(
     history: History, cluster: Cluster, finish_time: Mapping[str, float]
 ) -> dict[str, Scalar]:
-    """Return all figures by the names of `Summary`; None if a figure is undefined.
+    """Return figures of fairness by the names of `Summary`; None if undefined.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def finish_time_ratios(
 def mean_active(starts: Floats, ends: Floats) -> Floats:
     """Return the mean number of active jobs during each job's life, itself included; at least 1.
 
-    Lives that are there at the beginning count in full; from then on those that begin count and
-    those that end do not, each for what is left of the life.
+    Sum the lives that overlap its beginning, add later beginnings and subtract ends, each for the
+    rest of the life.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _service(record: JobRecord, horizon_s: float) -> float:
 
 
 def _window_shares(history: History, cluster: Cluster) -> list[float]:
-    """Return per window the smallest part of an equal share received by a job active throughout.
+    """Return, per window, the smallest received part of an equal share over jobs active throughout.
 
     The equal share of a job is its weight's part of all GPUs, at most what it requested.
     """

@@ -1,6 +1,6 @@
-"""Records of jobs and nodes, read from the event log.
+"""Records of jobs, read from the event log.
 
-This is the only reader of the log's order; every metric is a function of what it returns.
+Only this module depends on the order of the log; metrics are functions of its records.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from morph_opt.simulation.events.log import (
 
 @dataclass(slots=True)
 class RoundSums:
-    """Sums over the decided rounds, so that a long replay keeps no round.
+    """Sums over the decided rounds, in place of the rounds themselves.
 
     Parameters
     ----------
     count, fallbacks
-        Decided rounds; those in which no solver answered.
+        Number of decided rounds; of those in which no solver answered.
     gap_max
-        Largest gap that was stated; None if none was.
+        Largest stated gap; None if none was stated.
     """
 
     count: int = 0
@@ -55,7 +55,7 @@ class RoundSums:
 
 
 Scalar = str | int | float | bool | None
-"""Figure of a run."""
+"""Type of a figure of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +181,16 @@ class JobRecord:
     segments
         In order of time.
     finish_s, cancelled_s
-        Instants of completion, and of the end of its search for it; None if it did not come to it.
+        Instants of completion and of cancellation; None if it was not.
     preemptions, node_failures, changes
-        Times that the policy stopped it, that a node failure stopped it, that it got other GPUs
-        or another plan without a stop.
+        Number of stops by the policy, of stops by node failures, and of changes to other GPUs or
+        another plan without a stop.
     slo_drops
-        Times that the policy gave up its SLO.
+        Number of times that the policy gave up its SLO.
     before
-        What it was as the replay began, of a replay that takes up a state.
+        Event that describes it in the state from which the replay began; None without one.
     held_at_first
-        Whether its first segment goes on from before the replay.
+        Whether its first segment continues from before the replay.
     """
 
     job: Job
@@ -253,7 +253,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Replay as read from its log.
+    """Records and sums of a replay, read from its log.
 
     Parameters
     ----------
@@ -355,12 +355,12 @@ class _OpenSegments:
 
 
 class HistoryReader:
-    """Incremental version of `read_history`, while a replay runs.
+    """Incremental version of `read_history`, event by event.
 
     Parameters
     ----------
     trace
-        What is replayed.
+        Jobs of the replay.
     """
 
     def __init__(self, trace: Trace) -> None:

@@ -27,17 +27,17 @@ class CompletionParams(Params):
     """The bound **completion** (docs/metrics.md); the steps are Adam's (Kingma and Ba 2015)."""
 
     most_jobs: int = limited(5_000, 1)
-    """Largest number of jobs for which it is computed: beyond, it would outlast a replay."""
+    """Largest number of jobs for which it is computed; more would take longer than a replay."""
     windows: int = limited(12_000, 1)
-    """Number of windows of all jobs together that is aimed at."""
+    """Desired number of windows of all jobs together."""
     windows_per_job: int = limited(60, 1)
-    """Number of windows of a job that is aimed at."""
+    """Desired number of windows of a job."""
     cells: int = limited(4_000, 1)
     """Largest number of cells of time."""
     prices: int = limited(20, 2)
     """Number of prices of a whole job that are tried, per job."""
     close: float = limited(0.25, 1e-9)
-    """Part of a completion time within which completions keep their prices among those tried."""
+    """Relative distance from the best completion within which completions keep their prices."""
     steps: int = limited(60, 1)
     """Number of supergradient steps."""
     regrid: tuple[int, ...] = (6, 15, 30, 45)
@@ -51,7 +51,7 @@ class CompletionParams(Params):
     epsilon: float = limited(1e-12, 1e-300)
     """Addend of a step's divisor (Adam's epsilon)."""
     shortest_s: float = limited(1e-9, 1e-12)
-    """Duration, in seconds, that stands for shorter ones in divisors."""
+    """Smallest duration in divisors, in seconds; shorter ones are raised to it."""
     least_cell_s: float = limited(1e-6, 1e-9)
     """Least length of a cell of time, in seconds."""
     remembered: int = limited(10_000, 1)
@@ -66,7 +66,7 @@ class DeadlineParams(Params):
     """The bound **deadline** (docs/metrics.md)."""
 
     instants: int = limited(48, 1)
-    """Number of instants tried from which on GPUs have a price."""
+    """Number of tried instants at which prices begin."""
     halvings: int = limited(40, 1)
     """Number of bisections of the latest impossible instant."""
     turns: int = limited(3, 1)

@@ -1,4 +1,4 @@
-"""Promises to guaranteed jobs, kept and broken; each figure is defined in ``docs/metrics.md``."""
+"""Promises to guaranteed jobs, kept and broken; defined in ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from morph_opt.simulation.metrics.parameters import FIGURES
 
 
 class PromiseCount:
-    """Count of rounds in which guaranteed jobs were below the speed of their request, from the log.
+    """Count of rounds in which guaranteed jobs were below the speed of their request.
 
-    What a policy says of its own decision is not asked: it may know nothing of promises, and it
-    goes by its belief. Start-ups count as speed, as they do in promises.
+    The policy's own report does not count: it may know nothing of promises, and relies on its
+    belief. Start-ups count as speed, as they do in promises.
 
     Parameters
     ----------
     trace
-        What is replayed.
+        Jobs of the replay.
     requests
-        Speeds that were promised.
+        Promised speeds.
     """
 
     def __init__(self, trace: Trace, requests: GangSpeeds) -> None:
@@ -45,14 +45,14 @@ class PromiseCount:
         self._stated = False
         self._known = True
         self.now = (0, 0.0)
-        """Jobs below their promise in the last decided round, and the sum of missing parts."""
+        """Jobs below their promise in the last round: number, and sum of missing fractions."""
         self.short = 0
         self.shortfall = 0.0
         self._missed = 0
 
     @property
     def missed(self) -> int | None:
-        """Broken rounds in which all promises were possible; None if never checked."""
+        """Number of broken rounds in which all promises were possible; None if never checked."""
         return self._missed if self._stated or not self.short else None
 
     def read(self, event: Event) -> None:
@@ -74,7 +74,7 @@ class PromiseCount:
                 pass
 
     def _decided(self, event: RoundDecided) -> None:
-        """Add up a round; a round without an event repeats the one before."""
+        """Add a round to the sums; without events in between it repeats the round before."""
         if not self._known:
             missing = [part for part in self._missing.values() if part > 0.0]
             self.now = len(missing), sum(missing, 0.0)
@@ -89,12 +89,12 @@ class PromiseCount:
 def promise_metrics(
     history: History, requests: GangSpeeds, restart_of: Callable[[str], float]
 ) -> dict[str, Scalar]:
-    """Return all figures by the names of `Summary`; None if a figure is undefined.
+    """Return figures of promises by the names of `Summary`; None if undefined.
 
     Parameters
     ----------
     requests
-        Speeds that were promised.
+        Promised speeds.
     restart_of
         Start-up seconds of a model.
     """

@@ -15,7 +15,7 @@ from morph_opt.simulation.metrics.promises import PromiseCount
 def metrics_of(
     history: History, cluster: Cluster, over_capacity: int, promises: PromiseCount
 ) -> dict[str, int | float | None]:
-    """Return figures by the names of `simulation.runs.summary.Summary`, from history and counts.
+    """Return figures of the schedule by the names of `simulation.runs.summary.Summary`.
 
     Means and quantiles of completion times are over completed jobs and None without any;
     ``makespan_s`` is None while a job is neither complete nor cancelled by its search.
@@ -88,7 +88,7 @@ Stretch = tuple[float, float]
 
 
 def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, float]:
-    """Return the held part of each type's GPU-seconds, from first submission to the end.
+    """Return the utilisation of each GPU type from the first submission to the end.
 
     An instant at which several jobs hold a GPU counts once.
 
@@ -138,7 +138,7 @@ def shared_s(record: JobRecord) -> float:
 
 
 def packing_metrics(history: History) -> dict[str, str | float | int | None]:
-    """Return flat values for ``summary.json`` of a run with packing.
+    """Return figures of a run in which jobs share GPUs.
 
     Returns
     -------
@@ -155,9 +155,9 @@ def packing_metrics(history: History) -> dict[str, str | float | int | None]:
 
 
 def service_metrics(history: History) -> dict[str, Scalar]:
-    """Return means over the jobs that were served and that reported, and the longest wait.
+    """Return mean time to first service and to first report, and the longest wait.
 
-    ``feedback_s`` is there only where some job of the trace has a report.
+    ``feedback_s`` is missing if no job of the trace has a report.
     """
     end_s = history.ended.time_s
     jobs = [record for record in history.jobs if record.submitted]
@@ -185,7 +185,7 @@ def reported_s(record: JobRecord) -> float | None:
         instant = _instant_of(segment, wanted)
         if instant is not None:
             return instant
-    # Rounding may leave the last iteration of a whole job slightly behind its completion.
+    # By rounding, the last iteration of a job may come slightly after its completion.
     return record.finish_s if wanted == record.job.iterations else None
 
 

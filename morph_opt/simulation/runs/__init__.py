@@ -1,1 +1,1 @@
-"""The run folder, file by file, and its values."""
+"""Run folder: its files, and their values."""

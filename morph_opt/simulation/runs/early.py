@@ -1,9 +1,9 @@
 """Stop a replay once it is certain to miss its SLO.
 
-A job that is not done has what it has taken so far, plus what it still needs where it runs alone at
-its fastest from now on. No statistic that `Slo.bounded_by` speaks of falls when a job takes longer,
-so that the statistic of these figures is below that of the whole replay, whatever is decided from
-here on. What the jobs need is that of the certified bounds (``docs/metrics.md``, "floor").
+A job that is not complete takes at least its time so far plus its remaining work, run alone at
+its fastest. No statistic with a bound (`Slo.bounded_by`) falls when a job takes longer. So the
+statistic of these values is a lower bound on that of the whole replay, whatever is decided later.
+The remaining work is that of the certified bounds (``docs/metrics.md``, "floor").
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from morph_opt.simulation.runs.slo import Slo
 
 
 class MissedError(Exception):
-    """Replay that was ended as it is certain to miss its SLO.
+    """End of a replay that is certain to miss its SLO.
 
     Parameters
     ----------
     slo
-        What it misses.
+        Missed SLO.
     time_s
-        The instant of the replay at which that was certain.
+        Instant of the replay at which that was certain.
     at_least
-        What its figure cannot be below.
+        Lower bound on its statistic.
     """
 
     def __init__(self, slo: Slo, time_s: float, at_least: float) -> None:
@@ -51,17 +51,17 @@ class MissedError(Exception):
 
 
 class EarlyEnd:
-    """Watch on a replay's log that ends it once its SLO is missed for certain.
+    """Reader of a replay's log that ends the replay once its SLO is certain to be missed.
 
-    A clock per job counts what the SLO is about: from submission to completion, to the first start,
-    or whenever it holds no GPUs. It cannot stop before ``max(now + rest, earliest)``.
+    A clock per job measures the SLO's metric: from submission to completion, to the first start, or
+    the time without GPUs. It cannot stop before ``max(now + rest, earliest)``.
 
     Parameters
     ----------
     slo
-        One that certified bounds speak of (`Slo.bounded_by`); no other ends anything.
+        SLO with a certified bound (`Slo.bounded_by`); others never end a replay.
     trace, demands
-        What is replayed, and what each job needs at least, in the same order.
+        Jobs of the replay, and their least demands in the same order.
     """
 
     def __init__(self, slo: Slo, trace: Trace, demands: Demands) -> None:
@@ -79,7 +79,7 @@ class EarlyEnd:
         self._safe_until_s = -np.inf
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take in what happened.
+        """Take in the next events.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class EarlyEnd:
             case Completed() if self._slo.to_the_end:
                 self._stop(j, event.time_s)
             case Started():
-                # The least that it needs is counted from its first start, not from now on.
+                # The least remaining time counts from the first start, not from now on.
                 ready_s = event.time_s + self._rest_s[j]
                 self._earliest_s[j], self._rest_s[j] = max(self._earliest_s[j], ready_s), 0.0
                 if not self._slo.to_the_end:

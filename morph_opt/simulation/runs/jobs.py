@@ -17,14 +17,14 @@ from morph_opt.simulation.runs.rows import columns, line, to_cells
 
 @dataclass(frozen=True, eq=False, slots=True)
 class JobRow(MissingEqual):
-    """One job; times in seconds, NaN where there is none.
+    """Outcome of a job; times in seconds, NaN if there is none.
 
     Parameters
     ----------
     job, trace, model
         Names of the job, of its trace, and of its model.
     submission_s, gpus, requested_plan, guaranteed, tenant, weight, iterations
-        As submitted; ``gpus`` are those asked for.
+        Values as submitted; ``gpus`` is the requested number.
     completed, state
         Whether it completed; ``completed``, ``unfinished`` or ``cancelled`` (by its search).
     start_s, held_s, finish_s, waiting_s, jct_s, stretch
@@ -33,9 +33,9 @@ class JobRow(MissingEqual):
     allocated_gpus, last_plan
         GPUs of the last placement (``node-0:0-3+6 node-2:1``) and its plan.
     queued_s
-        Time without GPUs, of complete jobs.
+        Time without GPUs; complete jobs only.
     restarts, changes, preemptions, node_failures
-        How often.
+        Number of times.
     gpu_s_held, gpu_s_startup
         GPU-seconds, and those of them without progress.
     finish_time_ratio, deadline_s, slo, cost_usd
@@ -80,7 +80,7 @@ class JobRow(MissingEqual):
 
 
 PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
-"""Further columns, in runs in which two jobs held the same GPUs."""
+"""Further columns of runs in which two jobs held the same GPUs."""
 
 COLUMNS = columns(JobRow)[: -len(PACKED_COLUMNS)]
 
@@ -92,13 +92,13 @@ FORMER = {
     "turnaround_time": "jct_s", "allocated_resources": "allocated_gpus", "deadline": "deadline_s",
     "COMPLETED_SUCCESSFULLY": "completed", "UNFINISHED": "unfinished", "CANCELLED": "cancelled",
 }  # fmt: skip
-"""Former names of columns and states, with the present ones."""
+"""Present names of columns and states, by former name."""
 
 
 def job_rows(
     history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None
 ) -> tuple[JobRow, ...]:
-    """One row per job, in the order of the trace.
+    """Return one row per job, in the order of the trace.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A run as values, from its folder or from memory.
+"""Values of a run, from its folder or from memory.
 
 >>> from morph_opt.simulation.runs.read import read_run  # doctest: +SKIP
 >>> read_run("runs/base").summary.avg_jct_s  # doctest: +SKIP
@@ -86,8 +86,8 @@ class Parts:
     jobs, rounds, events
         Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``.
     why
-        Why a job got what it got, from the events, the job's name and an instant; None where the
-        reader cannot repeat a run.
+        Function that explains a job's allocation from events, job name and instant; None if runs
+        cannot be repeated.
     """
 
     summary: Callable[[], Summary]
@@ -98,17 +98,16 @@ class Parts:
 
 
 class Run:
-    """A finished run.
+    """Finished run.
 
-    Everything but the summary has ``to_pandas()``; a folder's files are read when they are asked
-    for.
+    Everything but the summary has ``to_pandas()``; a folder's files are read at first use.
 
     Parameters
     ----------
     parts
-        Where the values come from: `folder_parts` of a folder.
+        Sources of the values; `folder_parts` for a folder.
     folder
-        The run folder; None for a run that was not written.
+        Run folder; None for a run that was not written.
     """
 
     def __init__(self, parts: Parts, folder: Path | None = None) -> None:
@@ -142,10 +141,9 @@ class Run:
         return EventLog(self.parts.events())
 
     def why(self, job: str, at_s: float) -> str:
-        """Explain what a job got in the round at an instant, or the next one after it.
+        """Explain a job's allocation in the round at an instant, or in the next round.
 
-        A replay keeps nothing for it: the run's decisions are repeated up to that round, which
-        alone is solved and priced again.
+        The run's decisions are repeated up to that round, which alone is solved and priced again.
 
         Parameters
         ----------
@@ -175,13 +173,13 @@ class Run:
 _OTHERS = {
     "answer.json": "an answer of plan: answer.json and evidence.csv in it are the whole of it",
     "sweep.json": "a sweep: python -m morph_opt.sweep table reads it",
-    "cells": "of cells of a sweep or plan, which the same command goes on with",
+    "cells": "of cells of a sweep or plan, which the same command continues",
 }
-"""File that identifies a folder of many runs -> its description."""
+"""Descriptions of folders of many runs, by the file that identifies them."""
 
 
 def other_folder(path: Path) -> str | None:
-    """Describe a folder of many runs; None for any other."""
+    """Return the description of a folder of many runs; None for any other folder."""
     if exists(path / SUMMARY):
         return None
     return next((what for file, what in _OTHERS.items() if exists(path / file)), None)
@@ -193,8 +191,8 @@ def read_run(folder: str | Path) -> Run:
     Raises
     ------
     InputError
-        If it holds no finished run, or a file of it is not what a replay writes; files are read
-        when they are asked for, so a damaged one may be found later.
+        If it holds no finished run, or a file is damaged; files are read at first use, so a
+        damaged one may be found later.
     """
     path = Path(require_type("folder", folder, str, Path))
     if exists(path / (EVENTS + PARTIAL)):

@@ -15,18 +15,17 @@ from morph_opt.simulation.runs.rows import from_cells, line, to_cells
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RoundRow(MissingEqual):
-    """One round; the file has the report's fields as columns like the others.
+    """Row of a decided round; the file has the report's fields as columns like the others.
 
     Parameters
     ----------
     round, time_s
-        Number and boundary.
+        Number of the round, and instant of its boundary.
     jobs, running, gpus_used
         Active jobs; jobs with GPUs and GPUs held after the decision.
     report
-        The policy's, but ``guarantees_short`` and ``guarantee_shortfall`` counted from the log
-        (`morph_opt.simulation.metrics.promises.PromiseCount`), whatever the policy knows of
-        promises.
+        Report of the policy; ``guarantees_short`` and ``guarantee_shortfall`` are counted from the
+        log (`morph_opt.simulation.metrics.promises.PromiseCount`).
     starts, restarts, preemptions
         First starts; resumptions and changes; jobs stopped by policy or node failure.
     round_ms, engine_ms
@@ -65,9 +64,9 @@ def round_row(
 ) -> RoundRow:
     """Return the row of a round from its events, of which the last is `RoundDecided`.
 
-    ``short`` is how many promises were broken, and by which fractions in sum.
+    ``short`` is the number of broken promises and the sum of missing fractions.
     """
-    # Most rounds of a long replay are like the one before, and keep its report.
+    # Most rounds of a long replay repeat the one before, with the same report.
     if short != (report.guarantees_short, report.guarantee_shortfall):
         report = replace(report, guarantees_short=short[0], guarantee_shortfall=short[1])
     starts = restarts = preemptions = 0
@@ -106,7 +105,7 @@ def row_to_line(row: RoundRow) -> str:
 
 
 def row_from_line(text: str) -> RoundRow:
-    """Read back a line of ``rounds.csv``.
+    """Return the row of a line of ``rounds.csv``.
 
     Raises
     ------

@@ -32,7 +32,7 @@ _PLACES: dict[type, Mapping[str, _Place]] = {}
 
 
 def _places(kind: type) -> Mapping[str, _Place]:
-    """Return column name -> access; nested dataclasses are flattened."""
+    """Return the access to each column by name; nested dataclasses are flattened."""
     if kind not in _PLACES:  # looking types up takes longer than reading a row
         found: dict[str, _Place] = {}
         for name, of in get_type_hints(kind).items():
@@ -65,7 +65,7 @@ def line(cells: Iterable[str]) -> str:
 
 
 def to_cells(row: object, names: Sequence[str]) -> list[str]:
-    """Format these fields; None and NaN are empty, wall times have 0.1 microseconds."""
+    """Return these fields as CSV cells; None and NaN are empty, wall times in 0.1 microseconds."""
     return [_cell(name, _places(type(row))[name].read(row)) for name in names]
 
 
@@ -78,7 +78,7 @@ def _cell(name: str, value: object) -> str:
 
 
 def from_cells(kind: type[Row], names: Sequence[str], cells: Sequence[str]) -> Row:
-    """Read a row from these fields; the others have their defaults.
+    """Return the row of these CSV cells; other fields have their defaults.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def from_cells(kind: type[Row], names: Sequence[str], cells: Sequence[str]) -> R
 
 
 def _value(kind: object, cell: str) -> object:
-    if kind is not str and "_" in cell:  # a number to Python, not to others
+    if kind is not str and "_" in cell:  # only Python reads 1_000 as a number
         raise ValueError(cell)
     if kind is int:
         return int(cell)
@@ -122,7 +122,7 @@ def _finite(text: str) -> float:
 
 
 _SHOWN = 20
-"""Rows that a notebook shows."""
+"""Number of rows that a notebook shows."""
 
 
 class Records(Sequence[Row], Generic[Row]):
@@ -133,7 +133,7 @@ class Records(Sequence[Row], Generic[Row]):
     rows
         The rows.
     names
-        Their columns, known also where there is no row.
+        Their columns, given because there may be no row.
     """
 
     def __init__(self, rows: Iterable[Row], names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A service-level objective: a statistic of one run and its limit."""
+"""Service-level objective: a statistic of one run and its limit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANGES = {
 """Range of a metric's possible values; a target outside is refused."""
 
 FLOORED = ("jct_s", "queued_s", "waiting_s")
-"""Metrics of a job that its shortest time, or its first boundary, bounds from below."""
+"""Metrics of a job with a lower bound from its shortest time or its first boundary."""
 
 PER_RUN = {
     "makespan_s": "makespan_s",
@@ -45,7 +45,7 @@ PER_RUN = {
     "slo_attainment": "slo_attainment",
     "cost_usd": "cost_usd",
 }
-"""Metrics of a run, by key of its summary; they have no statistic before them."""
+"""Keys of the summary by metric of a run; such metrics take no statistic."""
 
 STATISTICS = ("avg", "median", "max")
 FIGURE = re.compile(r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*")
@@ -54,12 +54,12 @@ _TEXT = re.compile(FIGURE.pattern + r"(<=|>=)\s*(\S+)\s*")
 
 
 class UnfinishedError(InputError):
-    """Run with unfinished jobs, which has no figure of its workload."""
+    """Error: unfinished jobs, so that the workload has no such figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """Limit that a run has to keep.
+    """Limit on a statistic of a run.
 
     >>> Slo.parse("p90 queued_s <= 900")
     Slo(metric='queued_s', statistic='p90', at_most=900.0, at_least=None)
@@ -69,10 +69,10 @@ class Slo:
     metric
         A name of `PER_JOB` or `PER_RUN`.
     statistic
-        ``avg``, ``median``, ``max`` or ``p90`` and the like over the jobs; empty for a metric of
-        the run.
+        ``avg``, ``median``, ``max`` or a quantile such as ``p90`` over the jobs; empty for a
+        metric of the run.
     at_most, at_least
-        The target; one of them.
+        Target; exactly one of them is given.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class Slo:
 
     @classmethod
     def parse(cls, text: str) -> Slo:
-        """Parse an SLO such as ``"p90 queued_s <= 900"``.
+        """Return the SLO of a text such as ``"p90 queued_s <= 900"``.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Slo:
 
     @property
     def target(self) -> float:
-        """The figure on its right side."""
+        """Limit, whichever side it is on."""
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -164,16 +164,16 @@ class Slo:
         Parameters
         ----------
         summary
-            Its figures, as in ``summary.json``.
+            Figures of ``summary.json``.
         jobs
-            Reads the rows of its jobs, where the figures are not enough.
+            Function that returns the rows of jobs, called only for metrics of jobs.
 
         Raises
         ------
         UnfinishedError
-            If jobs are unfinished: they are censored, and what the others took says too little.
+            If jobs are unfinished: the times of the others alone would be too small.
         InputError
-            If it has none on any fleet: GPUs have no price, or jobs no deadline.
+            If the run has no such figure: GPUs have no price, or jobs no deadline.
         """
         if summary["completed"] < summary["jobs"]:
             left = summary["jobs"] - summary["completed"]
@@ -194,10 +194,10 @@ class Slo:
 
     @property
     def bounded_by(self) -> str | None:
-        """Certified bound on the statistic; None if there is none.
+        """Name of the certified bound on the statistic; None if there is none.
 
-        ``jct`` and ``makespan`` for the average and for the whole; ``floors`` for any other
-        statistic, which is that of every job alone, as none falls when a job takes longer.
+        ``jct`` for the mean JCT and ``makespan``; ``floors`` for other statistics: the statistic of
+        every job alone, as none falls when a job takes longer.
         """
         if self.at_most is None:
             return None
@@ -209,7 +209,7 @@ class Slo:
 
     @property
     def to_the_end(self) -> bool:
-        """Whether it depends on when jobs complete."""
+        """Whether the metric depends on completions of jobs."""
         return self.metric in ("jct_s", "makespan_s")
 
     def statistic_of(self, sample: NDArray[np.float64]) -> float:

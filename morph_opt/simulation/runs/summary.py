@@ -27,23 +27,22 @@ Values = Mapping[str, Scalar]
 
 
 def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool = False) -> Any:
-    """Return a field with its row of ``docs/metrics.md``; every summary has it if ``always``."""
+    """Return a field with its row of ``docs/metrics.md``; ``always`` if every summary has it."""
     about = {"meaning": meaning, "unit": unit, "unfinished": unfinished, "always": always}
     return dataclasses.field(metadata=about)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True, repr=False)
 class Summary(MissingEqual):
-    """The figures of a run; a float is NaN where nothing can be said.
+    """Figures of a run; an undefined float is NaN.
 
-    They have the names of ``summary.json``. Each field carries its meaning, its unit and how
-    unfinished jobs count; ``docs/metrics.md`` shows them. What not every run has is NaN or None
-    where it is missing.
+    Names are those of ``summary.json``. Each field has its meaning, its unit and how unfinished
+    jobs count; ``docs/metrics.md`` shows them. Figures that a run lacks are NaN or None.
 
     Parameters
     ----------
     values
-        Everything that ``summary.json`` has, also what has no field (``gpu_utilization_TYPE``).
+        All values of ``summary.json``, also those without a field (``gpu_utilization_TYPE``).
     """
 
     trace: str = _figure("name of the trace", always=True)
@@ -237,7 +236,7 @@ class Summary(MissingEqual):
         return f"<Summary of {self.trace} by {self.policy}: {done}{jct}>"
 
     def to_table(self) -> Table:
-        """Return a table of every figure that the run has, with its unit."""
+        """Return a table of the run's figures with their units."""
         found = ((name, getattr(self, name), one.metadata["unit"]) for name, one in FIGURES.items())
         rows = [one for one in found if one[1] is not None and one[1] == one[1]]
         return Table(("figure", "value", "unit"), rows, "lrl", {"value": ",.6g"})
@@ -261,7 +260,7 @@ class Summary(MissingEqual):
 
 
 FIGURES = {one.name: one for one in dataclasses.fields(Summary) if one.metadata}
-"""The fields of `Summary` that are figures, by name."""
+"""Fields of `Summary` that are figures, by name."""
 
 KEYS = tuple(name for name, one in FIGURES.items() if one.metadata["always"])
 """Keys that every summary has, in this order; more follow."""
@@ -335,7 +334,7 @@ def summary_json(summary: Summary) -> str:
 
 
 def _typed(key: str, values: Values, kind: Any) -> Scalar:
-    """Check one value."""
+    """Return one value, checked against its type."""
     if key in KEYS and key not in values:
         raise InputError("is missing", field=key)
     value, *others = values.get(key), *get_args(kind)

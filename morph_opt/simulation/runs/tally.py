@@ -1,6 +1,6 @@
-"""Records kept while a replay runs: one per job, and four wall times per round.
+"""Records kept in memory while a replay runs: one per job, and four wall times per round.
 
-Logs go to the run folder as they come, so that memory does not grow with the length of a replay.
+Logs are written to the run folder at once, so that memory does not grow with a replay's length.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _column() -> array[float]:
 
 @dataclass(frozen=True, slots=True)
 class WallTimes:
-    """Wall times of all rounds, milliseconds, columns of ``rounds.csv``."""
+    """Wall times of all rounds in milliseconds, as in ``rounds.csv``."""
 
     build_ms: array[float] = field(default_factory=_column)
     solve_ms: array[float] = field(default_factory=_column)
@@ -46,11 +46,11 @@ class Tally:
     Parameters
     ----------
     trace, cluster, truth
-        What is replayed, where, and how fast jobs truly run.
+        Jobs, nodes and true speeds.
     requests
-        True speeds of what jobs asked for.
+        True speeds of the jobs' requests.
     keep_log
-        Whether ``events`` and ``rows`` keep what no run folder does.
+        Whether to keep ``events`` and ``rows``, as there is no run folder.
     """
 
     def __init__(
@@ -93,5 +93,5 @@ class Tally:
         return self._capacity.over
 
     def history(self) -> History:
-        """Return what happened to each job, once the replay has ended."""
+        """Return the records of the jobs, once the replay has ended."""
         return self._reader.history()

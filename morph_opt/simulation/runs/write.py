@@ -1,4 +1,4 @@
-"""The files of a run folder: created whole, appended round by round, finished by renames.
+"""Writing of a run folder: created whole, appended round by round, finished by renames.
 
 While a replay runs the folder holds ``config.toml``, ``versions.json`` and two growing files,
 ``events.jsonl.partial`` and ``rounds.csv.partial``. A round is written as its row of
@@ -35,7 +35,7 @@ from morph_opt.simulation.runs.rounds import HEADER, RoundRow, row_from_line, ro
 EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
 CONFIG, VERSIONS, EXPLAIN = "config.toml", "versions.json", "explain.jsonl"
 LIVE = "live"
-"""Table of ``config.toml`` that states how the controller of a live scheduler was run."""
+"""Table of ``config.toml`` with the settings of a live controller."""
 PARTIAL = ".partial"
 _SYNC_EVERY = 64
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ def require_free(folder: Path) -> None:
 
 
 def create_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Make a run folder that holds these files from its first instant on.
+    """Create a run folder that holds these files from the start.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class RunWriter:
         with ExitStack() as opened:
             self._events = opened.enter_context(_open_growing(folder / (EVENTS + PARTIAL)))
             self._rounds = opened.enter_context(_open_growing(folder / (ROUNDS + PARTIAL)))
-            for name in (JOBS, SUMMARY, ROUNDS, EVENTS):  # that the end could not write
+            for name in (JOBS, SUMMARY, ROUNDS, EVENTS):  # `finish` could not replace others
                 require_no_special(folder / name)
             remove_unfinished(folder)  # of a run that was killed; it is locked, nobody writes now
             self._opened = opened.pop_all()
@@ -175,7 +175,7 @@ class RunWriter:
 def _open_growing(path: Path) -> IO[bytes]:
     """Open a growing file, locked, at its end."""
     try:
-        # A link that somebody planted would have the run written into another file.
+        # Through a planted link the run would be written into another file.
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -251,7 +251,7 @@ class Recorded:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Yield lines that end in a line break; a torn last line is left out."""
+    """Return lines that end in a line break, without a torn last line."""
     return read_bytes(path, LINES_BYTES).decode("utf-8", errors="replace").split("\n")[:-1]
 
 

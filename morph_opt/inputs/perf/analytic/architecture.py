@@ -1,8 +1,7 @@
 """Architecture, constants and columns of the analytic performance model.
 
-What it is made of: architectures, constants, and configurations as columns. The formulas are in
-`morph_opt.inputs.perf.analytic.terms`, the page with the mathematics is docs/performance-model.md;
-the names are the same there.
+The formulas are in `morph_opt.inputs.perf.analytic.terms`, the mathematics in
+docs/performance-model.md, with the same names.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ GRADIENT_BYTES = 4.0
 """Bytes per parameter of gradients on the wire: 32 bit, as in the public model."""
 
 RECOMPUTING = 1e9
-"""Parameters from which offloading runs with checkpointing (the public runs of large models)."""
+"""Number of parameters from which offloading uses checkpointing, as in the public runs."""
 
 SWAPPING = 4e9
-"""Parameters from which offloading swaps parameters too."""
+"""Number of parameters from which offloading also swaps parameters."""
 
 PARTS = ("forward", "stall", "backward", "gradients", "optimizer", "rest")
 """Parts of an iteration, in the order of their sum."""
@@ -40,7 +39,7 @@ class Architecture:
     name
         Key of the speed model.
     parameters
-        Count of parameters.
+        Number of parameters.
     layers, hidden, sequence
         Transformer layers, hidden size, tokens per sample.
     global_batch
@@ -177,14 +176,14 @@ class Constants:
             )
 
     def vector(self) -> Floats:
-        """Constants in order of declaration."""
+        """Return the constants in order of declaration."""
         return np.array([getattr(self, field.name) for field in fields(self)])
 
 
 _MOST = {"forward_share": 1.0} | dict.fromkeys(
     ("launch_overlap", "overlap", "zero_overlap", "ring_power", "rail_power", "gather_growth"), 25.0
 )
-"""Largest values: a share, and exponents with which a power of 1e9 s is finite."""
+"""Largest values of shares, and of exponents, so that a power of 1e9 s stays finite."""
 CONSTANT_NAMES = tuple(field.name for field in fields(Constants))
 _LAYOUT_NAMES = tuple(field.name for field in fields(Layout))
 _OF_LAYOUT = attrgetter(*_LAYOUT_NAMES)

@@ -23,7 +23,7 @@ GPUS_PER_RAIL = 2
 """Number of GPUs that share one network card."""
 
 RAGGED_HALF = 12.0
-"""(GPUs - 1) x largest part at which half of the stall of ragged shapes is reached."""
+"""(GPUs - 1) x largest part for half of the largest stall of ragged shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Layout:
         Share of the global batch's compute on the critical path of one GPU.
     gradient_nvlink, gradient_rails
         Gradient all-reduce: bytes over the slowest link per byte of all gradients, inside a
-        node, and over one network card where the group leaves its node.
+        node, and over one network card if the group leaves its node.
     gather_nvlink, gather_rails
         All-gather of parameters after a sharded optimizer step, likewise.
     tensor_nvlink, tensor_rails
@@ -55,7 +55,7 @@ class Layout:
         0 unless the shape has several nodes and some node holds an odd number of GPUs; then
         x / (x + 12) with x = (GPUs - 1) x largest part. Empirical, see docs/performance-model.md.
     barrier
-        0 on one node, else (1 + log2 of the nodes) / 2: what waiting for each other takes.
+        0 on one node, else (1 + log2 of the nodes) / 2; scales waiting for other nodes.
     lone
         1 if the shape has several nodes and one of them holds a single GPU, else 0.
     log_ring, log_cards, log_world

@@ -20,12 +20,12 @@ from morph_opt.inputs.perf.analytic.terms import predict_s
 from morph_opt.inputs.perf.speed import Configuration, require_model
 
 POD_SLOWDOWN = 2.0
-"""Network slowdown across leaf switches when nothing was measured: a 2:1 oversubscribed fabric."""
+"""Network slowdown across leaf switches if it was not measured: 2:1 oversubscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quirk:
-    """Public rows that did not train the whole global batch.
+    """Public measurements that did not train the whole global batch.
 
     Parameters
     ----------
@@ -44,18 +44,18 @@ class Quirk:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """Everything the speed model knows about one training model.
+    """Description of one training model for the speed model.
 
     Parameters
     ----------
     architecture
-        Known before any run.
+        Architecture, known before any run.
     constants
         Fitted on nodes of type `A800_NODE`.
     support
-        What can run.
+        Plans and shapes that can run.
     quirks
-        Deviations of the public measurements that a twin must share.
+        Deviations of the public measurements that a synthetic trace reproduces.
     """
 
     architecture: Architecture
@@ -72,7 +72,7 @@ class AnalyticModel:
     entries
         Models; names must be unique.
     name
-        Shown in run folders.
+        Name in run folders.
     gpu_speed
         Compute speed by GPU type name relative to the GPU that the constants were fitted on. A
         GPU type that is not listed runs nothing: extrapolating to other chips is the user's
@@ -127,10 +127,10 @@ class AnalyticModel:
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Return predicted seconds per iteration; None if `configurations` lacks it."""
+        """Return predicted seconds per iteration; None if `configurations` lacks the pair."""
         key = (model, node_type, shape, plan, Span.NODE if shape.nodes == 1 else span)
         if key not in self._times:
-            self.configurations(model, node_type, shape.gpus, span)  # notes their times
+            self.configurations(model, node_type, shape.gpus, span)  # stores their times
             self._times.setdefault(key, None)
         return self._times[key]
 
@@ -213,10 +213,10 @@ def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Float
 
 
 class ExtrapolatedModel:
-    """Analytic model as belief about a table, with a time for every shape of the table.
+    """Analytic model with predictions for every shape that a plan can run on.
 
-    What it offers itself stays what the model offers; `morph_opt.replay.belief.FeasibleBelief`
-    asks it for the configurations of the truth.
+    It offers the model's configurations; `morph_opt.replay.belief.FeasibleBelief` asks it for times
+    of the truth's configurations.
     """
 
     def __init__(self, model: AnalyticModel) -> None:

@@ -15,7 +15,7 @@ from morph_opt.inputs.perf.analytic.prior import Population, prior
 
 
 def outlines_of(text: str, file: str, population: Population) -> list[ModelEntry]:
-    """Return entries of a file; missing constants become the median of a population.
+    """Return the entries of a file, with the population's medians for missing constants.
 
     For users who have a model's architecture and no run yet. Other parameters and errors as
     `entries_of`.

@@ -1,8 +1,8 @@
 """Phases that a run reports, and the parts of the model in each of them.
 
-A profiler tells forward, synchronisation (backward pass and gradients) and optimizer times of an
-iteration. They tell constants apart that the iteration time alone mixes. What a phase holds
-depends on what its timer waits for, see `Timers`.
+A profiler reports forward, synchronisation (backward pass and gradients) and optimizer times of an
+iteration. They separate constants that the iteration time alone mixes. The content of a phase
+depends on the synchronisation of its timer, see `Timers`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from morph_opt.inputs.perf.parameters import PHASES
 
 
 class Timers(StrEnum):
-    """Synchronisation of the timers of a run."""
+    """Kinds of timers of phases."""
 
     SYNCHRONISED = "synchronised"
-    """Every phase waits for its kernels; what a user should measure."""
+    """Every phase waits for its kernels, as users should measure."""
     STREAMED = "streamed"
     """The forward phase ends with its launches: its compute is in the next phase, and gradients
-    that do not hide behind the backward pass are in the optimizer phase."""
+    that do not overlap the backward pass are in the optimizer phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Phase:
     Parameters
     ----------
     parts
-        Parts of `PARTS` that it holds.
+        Names from `PARTS`.
     seconds
-        Its time, above 0.
+        Duration, above 0.
     """
 
     parts: tuple[str, ...]
@@ -49,7 +49,7 @@ class Phase:
 
 
 def booked(plan: ExecutionPlan, timers: Timers) -> tuple[tuple[str, ...], ...]:
-    """Return the parts in the phases forward, synchronisation, optimizer and rest; () if none."""
+    """Return the parts in each of the phases forward, synchronisation, optimizer and rest."""
     if plan.family is PlanFamily.THREE_D:
         # a pipeline runs both passes at once
         return ((), ("forward", "backward"), ("optimizer",), ("stall", "gradients", "rest"))
@@ -68,7 +68,7 @@ def phases_of(
 ) -> tuple[Phase, ...]:
     """Return the phases of a run from its forward, synchronisation and optimizer times.
 
-    A phase that reports nothing is taken as booked with synchronisation.
+    A phase of 0 counts as part of synchronisation.
 
     Raises
     ------

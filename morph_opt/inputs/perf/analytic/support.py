@@ -1,4 +1,4 @@
-"""(Shape, plan) pairs that a model can run."""
+"""Plans and shapes that a model can run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Support:
     def pairs(
         self, architecture: Architecture, node_gpus: int, max_gpus: int
     ) -> Iterator[tuple[Shape, ExecutionPlan]]:
-        """Return every (shape, plan) on nodes of ``node_gpus`` GPUs within ``max_gpus``."""
+        """Return every (shape, plan) with up to ``max_gpus`` on nodes of ``node_gpus`` GPUs."""
         for plan in self.plans:
             for gpus in self.gpus:
                 if gpus <= max_gpus and architecture.global_batch % gpus == 0:

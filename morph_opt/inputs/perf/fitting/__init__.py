@@ -1,1 +1,1 @@
-"""Fitting: from a few profiled runs to constants, their uncertainty, and the next runs to make."""
+"""Fitting of constants to a few profiled runs, with uncertainty and the next runs to make."""

@@ -1,4 +1,4 @@
-"""Refusal of runs that cannot determine the constants or have a wrong unit."""
+"""Checks of profiled runs: wrong units, and constants that they cannot determine."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _NEEDS = (
 
 
 def check_units(architecture: Architecture, runs: Sequence[Run], file: str | None = None) -> None:
-    """Refuse times in milliseconds or microseconds, in the whole file or in one line.
+    """Refuse times in another unit than seconds, in the whole file or in one line.
 
     Raises
     ------
     InputError
-        If the times are out of any relation to the model's floating-point operations.
+        If the times are implausible for the model's floating-point operations.
     """
     ideal = ideal_compute_s(architecture)
     ratios = [run.iteration_s / (ideal * layout(run.shape, run.plan).work) for run in runs]
@@ -93,7 +93,7 @@ def check_enough(
     candidates
         Configurations that the fitted model shall predict.
     belief
-        Prior, for choosing the runs that would mend it.
+        Prior, to choose runs that would determine the constants.
 
     Raises
     ------

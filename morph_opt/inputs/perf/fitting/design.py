@@ -1,4 +1,4 @@
-"""Choice of the runs to profile next: those that reduce the uncertainty of predictions most."""
+"""Choice of the runs to profile next, which reduce the uncertainty of predictions most."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from morph_opt.inputs.perf.parameters import DESIGN
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """Possible truth.
+    """Possible truth: covariances of outputs.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def choose_runs(
     count
         Runs to choose.
     timers
-        What the phases of the runs mean; None if they tell their iteration time only.
+        Kind of the runs' timers; None if they report the iteration time only.
 
     Raises
     ------
     InputError
-        If fewer candidates are left than runs are asked for.
+        If there are fewer candidates than runs to choose.
     """
     seen = {(run.shape, run.plan) for run in belief.runs}
     free = np.array([pair not in seen for pair in candidates], dtype=bool)
@@ -116,13 +116,13 @@ def choose_runs(
 
 
 def _parts_of(plan: ExecutionPlan, timers: Timers | None) -> list[tuple[str, ...]]:
-    """Return parts of the iteration time, and of the phases if runs report them."""
+    """Return the parts of each output: the iteration, and the phases if runs report them."""
     phases = booked(plan, timers) if timers else ()
     return [PARTS, *(parts for parts in phases if parts)]
 
 
 def _worlds(belief: Fit, outputs: Outputs, seed: int) -> list[_World]:
-    """Return the outputs at possible truths, before any of their runs."""
+    """Return possible truths: the most probable one, and draws from the belief."""
     known = Evaluator(belief.architecture, outputs)
     before = np.diag(belief.prior.log_sd**2)
     root = np.linalg.cholesky(belief.log_covariance)

@@ -1,7 +1,7 @@
 """Model error: covariance of ``log(measured) - log(predicted)`` between configurations.
 
-Errors of one plan family, or of one shape, go together. Telling the fit so keeps it from believing
-eight runs of the same plan more than they deserve, and lets a sampled run correct its neighbours
+Errors of one plan family, or of one shape, are correlated. Because the fit knows that, eight runs
+of one plan count for less than eight independent ones, and a sampled run corrects its neighbours
 (Kennedy and O'Hagan, JRSS B 2001).
 """
 
@@ -23,12 +23,12 @@ Pair = tuple[Shape, ExecutionPlan]
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Standard deviations of the logarithm, by what two configurations share.
+    """Standard deviations of log errors, by property that two configurations share.
 
     Parameters
     ----------
     run
-        Not shared: two runs of the same configuration differ by this.
+        Not shared: two runs of one configuration differ by it.
     shape
         Same shape.
     ragged
@@ -36,10 +36,9 @@ class Scales:
     plan
         Same plan family and checkpointing.
     reach
-        The same, and both inside one node or both across nodes.
+        Same plan family and checkpointing, both inside one node or both across nodes.
     size
-        The same, not for 3D plans; less the more the GPU counts differ (by a factor e for each
-        doubling).
+        As ``reach``, but not for 3D plans, and smaller by a factor e per doubling of the GPUs.
     degree
         3D plans with equal degrees.
     """
@@ -55,7 +54,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """Whole numbers, equal for configurations that share a property; shape (rows,)."""
+    """Codes that are equal for configurations that share a property, shape (rows,)."""
 
     shape: NDArray[np.int64]
     plan: NDArray[np.int64]
@@ -72,7 +71,7 @@ def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes
         return np.array(values, dtype=np.int64)
 
     def key(shape: Shape, plan: ExecutionPlan) -> int:
-        # 3D plans err in their own way, so they share nothing with the rest of a shape
+        # errors of 3D plans are unrelated to those of other plans on the same shape
         parts = (*shape.parts, 0) if plan.family is PlanFamily.THREE_D else shape.parts
         return numbers.setdefault(parts, len(numbers))
 
@@ -92,7 +91,7 @@ def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Properties that configurations share, 0 to 1; fields as in `Scales`, shape (left, right)."""
+    """Degrees (0 to 1) to which configurations share properties, shape (left, right)."""
 
     shape: Floats
     ragged: Floats
@@ -103,7 +102,7 @@ class Shared:
 
     @classmethod
     def of(cls, left: Sequence[Pair], right: Sequence[Pair]) -> Shared:
-        """Compare two lists of configurations."""
+        """Return the comparison of two lists of configurations."""
         numbers: dict[tuple[int, ...], int] = {}
         a, b = _codes(left, numbers), _codes(right, numbers)
 

@@ -1,9 +1,9 @@
 """Model error by parts of an iteration.
 
-A run tells the times of its phases, or of the whole iteration only. Both are *outputs*: logarithms
-of sums of parts. The error of an output is the mean of its parts' errors, weighted by their share
-of it; errors of one part go together as `morph_opt.inputs.perf.fitting.discrepancy` has it, each
-part with its own sizes, which are those of the residuals of complete fits.
+A run reports the times of its phases, or of the whole iteration only. Both are *outputs*:
+logarithms of sums of parts. The error of an output is the mean of its parts' errors, weighted by
+their share of it. Errors of one part are correlated as in
+`morph_opt.inputs.perf.fitting.discrepancy`, with sizes estimated from residuals of complete fits.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Errors:
     Parameters
     ----------
     kernels
-        By part, in the order of `PARTS`: what is shared; ``run`` is not.
+        Shared errors by part, in the order of `PARTS` (``run`` is not shared).
     floor
-        By part: not shared, relative to the whole iteration.
+        Error by part that is not shared, relative to the whole iteration.
     alone
-        Passes of plans without checkpointing on one GPU: the whole batch may not fit there, and
-        public runs silently did half of it. Shared by these plans.
+        Error shared by passes without checkpointing on one GPU: the whole batch may not fit there,
+        and public runs silently did half of it.
     """
 
     kernels: tuple[Scales, ...]
@@ -62,7 +62,7 @@ ERRORS = Errors(
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Observable times.
+    """Observable times: iterations or phases.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Outputs:
     at
         Index of the configuration of each output, shape (outputs,).
     mask
-        1.0 for the parts that it holds, shape (outputs, parts).
+        1.0 for the parts of each output, shape (outputs, parts).
     """
 
     pairs: tuple[Pair, ...]
@@ -80,7 +80,7 @@ class Outputs:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], parts: Sequence[Sequence[Sequence[str]]]) -> Outputs:
-        """Return, for every configuration, the parts of each of its outputs."""
+        """Return outputs, given the parts of each output of every configuration."""
         rows = [(index, held) for index, group in enumerate(parts) for held in group]
         return cls(
             tuple(pairs),
@@ -90,7 +90,7 @@ class Outputs:
 
     @classmethod
     def totals(cls, pairs: Sequence[Pair]) -> Outputs:
-        """Return the iteration time of every configuration."""
+        """Return one output per configuration: its iteration time."""
         return cls.of(pairs, [[PARTS]] * len(pairs))
 
 
@@ -122,7 +122,7 @@ class Evaluator:
     architecture
         The model.
     outputs
-        What is asked for.
+        Outputs to evaluate.
     """
 
     def __init__(self, architecture: Architecture, outputs: Outputs) -> None:
@@ -167,12 +167,12 @@ class Evaluator:
 def covariance_between(
     left: Outputs, left_share: Floats, right: Outputs, right_share: Floats, errors: Errors
 ) -> Floats:
-    """Return the covariance of the errors of outputs, without their own variance.
+    """Return the covariance of outputs' errors, without `own_variance`.
 
     Parameters
     ----------
     left_share, right_share
-        As `Evaluator.shares` has them.
+        Results of `Evaluator.shares`.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Fit the constants of one model to profiled runs: robust least squares on logarithms.
 
 Every constant has a log-normal prior (`morph_opt.inputs.perf.analytic.prior`), so that a few runs
-suffice: what the runs do not tell stays at the prior, and its uncertainty stays with it.
+suffice: constants that the runs do not determine keep their prior and its uncertainty.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Fit:
     log_covariance
         Their covariance (Laplace approximation), shape (constants, constants).
     prior
-        What was believed before.
+        Prior of the constants.
     runs
-        The runs that it was fitted on.
+        Runs of the fit.
     errors
-        Size of the model's errors.
+        Sizes of the model's errors.
     """
 
     architecture: Architecture
@@ -76,7 +76,7 @@ class Fit:
 
     @property
     def constants(self) -> Constants:
-        """The most probable constants."""
+        """Most probable constants."""
         values = np.exp(self.log_constants)
         return Constants(**{n: float(v) for n, v in zip(CONSTANT_NAMES, values, strict=True)})
 
@@ -86,7 +86,7 @@ class Fit:
         return {n: float(1 - v) for n, v in zip(CONSTANT_NAMES, left, strict=True)}
 
     def predict(self, pairs: Sequence[Pair]) -> Prediction:
-        """Return times of configurations, corrected by the errors that the runs showed."""
+        """Return predicted times of configurations, corrected by the residuals of the runs."""
         wanted = Evaluator(self.architecture, Outputs.totals(pairs))
         base, slope = wanted.jacobian(self.log_constants)
         share, size = wanted.shares(self.log_constants)
@@ -114,7 +114,7 @@ def fit(
     belief: Prior | None = None,
     errors: Errors = ERRORS,
 ) -> Fit:
-    """Fit the constants to the runs, with the prior for what they do not determine.
+    """Fit the constants to the runs and the prior.
 
     Minimises a soft-l1 loss of ``log(predicted / measured)`` of phases, or of iteration times
     where a run has none, whitened by the covariance of the model's errors, plus the squared
@@ -162,7 +162,7 @@ def _solve(
 
 
 def of_constants(architecture: Architecture, constants: Constants) -> Fit:
-    """Return a fit with known constants and unknown runs: only the model is uncertain."""
+    """Return a fit with given constants and no runs, in which only the model is uncertain."""
     values = np.log(constants.vector())
     nothing = np.zeros((len(values), len(values)))
     return Fit(architecture, values, nothing, prior(architecture), ())

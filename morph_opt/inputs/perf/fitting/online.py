@@ -1,10 +1,10 @@
 """Learning belief: predictions corrected by iteration times observed in the replay.
 
-The correction of a configuration is the mean of a Gaussian process on the logarithm of
-``observed / predicted``: an observed configuration takes its observed time, others move with those
-that they share a plan family (of any model), a model's plan, a reach or a shape with. It is in
-closed form and depends on the set of accepted observations alone, so a replay that is resumed
-believes the same, bit by bit.
+The correction of a configuration is the mean of a Gaussian process on the logarithm of ``observed
+/ predicted``. An observed configuration takes its observed time; others are corrected with those
+that share a plan family (of any model), a plan, a reach or a shape. The mean is in closed form and
+depends on the set of accepted observations alone, so a resumed replay has the same belief, bit by
+bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Key = tuple[str, Shape, ExecutionPlan, Span]
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """Solved process of a node type: observed configurations by model, and their weights."""
+    """Solved process of a node type: observed configurations with models and weights."""
 
     models: tuple[str, ...]
     pairs: tuple[Pair, ...]
@@ -50,9 +50,8 @@ class OnlineModel(SpeedsOver):
 
     Notes
     -----
-    Call `observe` between rounds only: a policy may ask many times within a round and must get
-    the same answers. `version` grows with every observation that is accepted; whoever caches
-    answers compares it.
+    Call `observe` between rounds only, so that answers stay the same within a round. `version`
+    grows with every accepted observation; callers that cache answers compare it.
     """
 
     def __init__(self, base: SpeedModel, params: LearningParams = LEARNING) -> None:
@@ -82,7 +81,7 @@ class OnlineModel(SpeedsOver):
         span: Span,
         iteration_s: float,
     ) -> bool:
-        """Take in an observed iteration time; the first of a configuration counts.
+        """Take in an observed iteration time; only the first of a configuration counts.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Profiled runs of one model, and their CSV: shape, plan, iteration_s, and phases if known."""
+"""Profiled runs of one model, and their CSV file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morph_opt.inputs.perf.analytic.phases import Phase, phases_of
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One profiled run of one model.
+    """Profiled run of one model.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class Run:
 
 COLUMNS = ("shape", "plan", "iteration_s")
 PHASE_COLUMNS = ("forward_s", "sync_s", "optimizer_s")
-"""Optional columns, all or none: times of the phases, each waiting for its kernels."""
+"""Optional columns, all or none: times of the phases, measured with synchronised timers."""
 
 
 def read_runs(file: Path) -> list[Run]:
-    """Read runs from a CSV file with lines such as ``8,dp+ga,0.41``.
+    """Return the runs of a CSV file with lines such as ``8,dp+ga,0.41``.
 
     With the columns `PHASE_COLUMNS`, a row either fills all three of them (0 where a phase is
     booked with synchronisation, the backward pass) or none.
@@ -71,7 +71,7 @@ def read_runs(file: Path) -> list[Run]:
 
 
 def _has_phases(row: Row) -> bool:
-    """Return whether the header has the phases; refuse a part of them."""
+    """Return whether the header has all phases; refuse some of them only."""
     missing = [name for name in PHASE_COLUMNS if name not in row.cells]
     if 0 < len(missing) < len(PHASE_COLUMNS):
         rule = f"column is missing; {', '.join(PHASE_COLUMNS)} belong together"

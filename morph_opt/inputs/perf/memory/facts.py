@@ -55,7 +55,7 @@ class ModelFacts:
 
     @property
     def layer_parameters(self) -> float:
-        """Parameters of one layer: all that are not embeddings, spread evenly."""
+        """Parameters of one layer: those outside embeddings, divided by the layers."""
         embeddings = self.embedding_parameters * (1 if self.tied else 2)
         return (self.architecture.parameters - embeddings) / self.architecture.layers
 
@@ -107,7 +107,7 @@ def facts_of(model: str, facts: Mapping[str, ModelFacts] | None = None) -> Model
 
 
 def known_facts(model: str) -> ModelFacts:
-    """Return the facts of a model that must have some.
+    """Return the facts of a model; refuse a model without facts.
 
     Raises
     ------

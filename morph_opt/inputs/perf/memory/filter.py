@@ -1,4 +1,4 @@
-"""Speed model without the plans that do not fit, and the reason for each of them."""
+"""Speed model without the plans that do not fit in memory, and the reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBES = tuple(
 """Plans that `MemoryFilter.refusals` covers even if the speed model does not offer them."""
 
 ALL_GPUS = 1 << 16
-"""Number of GPUs that stands for "no limit"."""
+"""Number of GPUs that means "no limit"."""
 
 
 class Refusal(NamedTuple):
@@ -59,23 +59,23 @@ class MemoryFilter(SpeedsOver):
 
     @property
     def name(self) -> str:
-        """Name of the filtered model, whose times these are."""
+        """Name of the filtered model."""
         return self._base.name
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Models without facts, for which nothing is refused."""
+        """Models without facts, which are not filtered."""
         return tuple(model for model, facts in self._facts.items() if facts is None)
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
-        """Return worker times; workers take turns within the memory of one."""
+        """Return the base's worker times; workers that take turns need the memory of one."""
         known = elastic_speeds(self._base)
         return None if known is None else known.worker_units(model, gpu_type)
 
     def why_not(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> str | None:
-        """Return why a plan cannot run, in words; None if it can.
+        """Return the reason for which a plan cannot run, or None.
 
         A plan against which nothing speaks may still be unknown to the speed model.
         """
@@ -97,7 +97,7 @@ class MemoryFilter(SpeedsOver):
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Return seconds per iteration, or None if that cannot run or is unknown."""
+        """Return seconds per iteration; None if the plan cannot run or is unknown."""
         seconds = self._base.iteration_s(model, node_type, shape, plan, span)
         if seconds is None or self.why_not(model, node_type, shape, plan, span) is not None:
             return None
@@ -126,7 +126,7 @@ class MemoryFilter(SpeedsOver):
         max_gpus: int = ALL_GPUS,
         span: Span = Span.LEAF,
     ) -> list[Refusal]:
-        """Return what cannot run on nodes of this type, with reasons.
+        """Return plans that cannot run on nodes of this type, with reasons.
 
         Rows of the filtered model first, in its order; then the `PROBES` that it does not
         offer, on one node, for 1, 2, 4, ... GPUs and a whole node.

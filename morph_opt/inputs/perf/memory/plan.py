@@ -32,19 +32,19 @@ from morph_opt.inputs.perf.analytic.support import GIB, HOST_BYTES_PER_PARAMETER
 from morph_opt.inputs.perf.memory.facts import ModelFacts
 
 PARAMETER_BYTES = 2.0
-"""Z: 16-bit parameters."""
+"""Bytes per 16-bit parameter (Z)."""
 
 GRADIENT_BYTES = 2.0
-"""Z: 16-bit gradients (held; those on the wire belong to the performance model)."""
+"""Bytes per 16-bit gradient that is held (Z); the performance model has those on the wire."""
 
 OPTIMIZER_BYTES = 12.0
-"""Z: K = 12, 32-bit parameters, momentum and variance of Adam."""
+"""Bytes per parameter of Adam: 32-bit parameter, momentum and variance (Z, K = 12)."""
 
 BUCKET_ELEMENTS = 5e8
 """Elements of ZeRO's reduce bucket and all-gather bucket (DeepSpeed's default)."""
 
 FRAMEWORK_GIB = 2.0
-"""GiB of driver context, communication buffers and fragmentation; an assumption."""
+"""Assumed GiB of driver context, communication buffers and fragmentation."""
 
 PART_NAMES = {
     "parameters_gib": "parameters",
@@ -54,12 +54,12 @@ PART_NAMES = {
     "buffers_gib": "communication buckets",
     "framework_gib": "framework",
 }
-"""Parts of the memory of a GPU: field -> words."""
+"""Words for the parts of the memory of a GPU, by field."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """Memory of one plan on one number of GPUs; the GPU is that of the fullest pipeline stage.
+    """Memory of a plan on a number of GPUs, for a GPU of the fullest pipeline stage.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class PlanMemory:
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Columns of plans, one row each, for all formulas at once.
+    """Degrees of plans as columns, one row per plan.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Degrees:
 
 
 def smallest_micro_batch(architecture: Architecture, plan: ExecutionPlan, ranks: int) -> int:
-    """Return the samples per forward pass with which the plan needs least memory.
+    """Return the samples per forward pass for which the plan needs least memory.
 
     One for plans that accumulate: ``+ga``, pipelines, and ZeRO, whose engine accumulates as part
     of its batch size. Plain data parallelism without ``+ga`` passes its whole share at once.
@@ -261,7 +261,7 @@ def judge(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeT
 
 
 def fits(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeType) -> str | None:
-    """Return why the plan cannot run on such nodes, in words; None if it fits.
+    """Return the reason for which the plan cannot run on such nodes; None if it fits.
 
     Refused are: more GPUs per node than there are, a plan for another number of GPUs, a global
     batch that the ranks do not divide, more stages than layers, too little memory on the GPU or
@@ -314,7 +314,7 @@ def _short_of(memory: PlanMemory, shape: Shape, node_type: NodeType) -> str | No
 
 
 def tensor_group(plan: ExecutionPlan, shape: Shape, *, nvlink_domain: bool = False) -> str | None:
-    """Return why a tensor-parallel group leaves its NVLink domain, in words; None if all stay.
+    """Return the reason if a tensor-parallel group leaves its NVLink domain, else None.
 
     Ranks are laid out with tensor parallelism innermost, node by node, so groups stay inside
     their nodes exactly if the degree divides every part.

@@ -1,1 +1,1 @@
-"""Measured speeds: only what was profiled is known."""
+"""Speed models of measured configurations."""

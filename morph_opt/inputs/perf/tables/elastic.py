@@ -1,4 +1,4 @@
-"""Times of elastic workers by GPU type: the truth of EasyScale's jobs."""
+"""Times of elastic workers by GPU type, for EasyScale's jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ElasticTable:
         return sorted(self._units)
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
-        """See `morph_opt.inputs.perf.ests.ElasticSpeeds`."""
+        """Return the time of a mini-batch; see `morph_opt.inputs.perf.ests.ElasticSpeeds`."""
         require_model(model, self._units, self.name)
         return self._units[model].get(gpu_type)
 
@@ -66,6 +66,6 @@ class ElasticTable:
         max_gpus: int,  # noqa: ARG002
         span: Span,  # noqa: ARG002
     ) -> Sequence[Configuration]:
-        """Return nothing: workers run on GPUs by type and not in shapes."""
+        """Return no configurations: workers run on GPUs by type and not in shapes."""
         self.worker_units(model, "")
         return ()

@@ -1,7 +1,7 @@
 """Speeds of gangs: jobs on their recorded GPUs, or on others by a given curve.
 
-For traces that tell how long a job ran and not how fast: a second of run time is one iteration on
-exactly as many GPUs. With a curve S that the user states, speed(G) = speed(G0) S(G) / S(G0), which
+For traces that have run times but no speeds: a second of run time is one iteration on exactly as
+many GPUs. With a curve S that the user states, speed(G) = speed(G0) S(G) / S(G0), which
 is an assumption and no measurement; on G0 it is the same to the second.
 """
 
@@ -30,7 +30,7 @@ RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of jobs whose plan is unknown."""
 
 LEAST_FACTOR = MOST_FACTOR = 4
-"""Factors of its GPUs to which a gang with a curve may shrink (1/4) and grow (4)."""
+"""Factors by which a gang with a curve may shrink and grow its GPUs."""
 
 _AMDAHL = re.compile(r"amdahl:(0(?:\.[0-9]{1,9})?|1(?:\.0{1,9})?)", re.ASCII)
 
@@ -45,11 +45,11 @@ class Gang:
     Parameters
     ----------
     gpus
-        How many.
+        Number of GPUs.
     kind
-        Of its jobs; empty for that of its GPU types.
+        Kind of its jobs; empty to name it by GPU types.
     types
-        GPU types that it may run on, as a log calls them; empty for any.
+        GPU types that it may run on, in the log's words; empty for any.
     skewed
         Whether it runs on as few nodes as hold it: its tensor sizes are skewed (Tiresias,
         NSDI'19, section 4.3).
@@ -62,18 +62,18 @@ class Gang:
 
     @property
     def name(self) -> str:
-        """Name of its model in jobs."""
+        """Model name of its jobs."""
         return f"{self.kind or '|'.join(self.types) or 'gang'} x{self.gpus}"
 
     def fits(self, node_type: NodeType) -> bool:
-        """Return whether nodes have one of its types: ``a100`` matches A100 and A100-80GB."""
+        """Return whether it may run on a node type: ``a100`` matches A100 and A100-80GB."""
         name = node_type.gpu_type.name.casefold()
         return not self.types or any(
             name == kind or name.startswith(f"{kind}-") for kind in map(str.casefold, self.types)
         )
 
     def job(self, name: str, submission_s: float, duration_s: int, tenant: str = "default") -> Job:
-        """Return a job of it that runs this number of whole seconds."""
+        """Return a job of this gang with a run time in whole seconds."""
         gpus, model = self.gpus, self.name
         return Job(name, model, submission_s, duration_s, gpus, RIGID_PLAN, tenant=tenant)
 
@@ -117,7 +117,7 @@ class GangTable:
     Parameters
     ----------
     gangs
-        All that occur.
+        All gangs of the trace.
     scaling
         See `curve_of`; None for gangs that run on their own number of GPUs alone.
     """

@@ -79,7 +79,7 @@ class GavelThroughputs:
                 )
 
     def require_job_type(self, job_type: str) -> None:
-        """Refuse a job type that the table does not have with any gang.
+        """Refuse a job type that the table lacks for every gang size.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class GavelThroughputs:
 
 
 def read_throughputs(path: Path) -> GavelThroughputs:
-    """Read ``simulation_throughputs.json``.
+    """Return the throughputs of ``simulation_throughputs.json``.
 
     Raises
     ------
@@ -217,7 +217,7 @@ class GavelTable(GangTable):
 
     @property
     def measures_pairs(self) -> bool:
-        """Whether the table has a pair; see `morph_opt.inputs.perf.speed.PairSpeeds`."""
+        """Whether the table has measured pairs."""
         return any(self.throughputs.paired.values())
 
     def paired_iteration_s(

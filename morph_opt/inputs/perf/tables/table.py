@@ -1,4 +1,4 @@
-"""Measured iteration times as a speed model: only measured configurations can run."""
+"""Speed model of measured iteration times; only measured configurations can run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from morph_opt.inputs.perf.speed import Configuration, SpeedModel, require_model
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Measured run.
+    """Measured iteration time of a configuration.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class MeasuredTable:
     """Speed model of exactly the measured configurations.
 
     The span of a placement does not change a measured time: the tables that we read were taken
-    on a flat cluster and do not tell spans apart.
+    on a flat cluster.
 
     Parameters
     ----------
     measurements
         Rows, in the order in which `configurations` gives them.
     name
-        Shown in run folders.
+        Name in run folders.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class Joined:
     Parameters
     ----------
     first, then
-        Of a model that both know, the first one's speeds count.
+        Speed models; if both know a model, the first one's speeds count.
     """
 
     def __init__(self, first: SpeedModel, then: SpeedModel) -> None:

@@ -1,12 +1,12 @@
 """Belief from trials: priors for pairs and places, replaced by what was measured.
 
-The introspection of Gandiva (OSDI'18) as a speed model. What a job does alone in its most compact
-place is known (it was profiled); what it does spread over other places, or next to another job, is
-known only once it has run so. Until then a place is believed to be as good as the most compact one,
-and either job of a pair to keep a fixed fraction of its speed. Both are hopes, so they are tried;
-trials run at the true speed, and what they measure replaces the hope.
+The introspection of Gandiva (OSDI'18) as a speed model. The speed of a job alone in its most
+compact place is known from profiling; its speed in other places or next to another job is known
+once it has run so. Until then a place counts as good as the most compact one, and each job of a
+pair keeps a fixed fraction of its speed. These optimistic priors lead to trials, and measurements
+replace them.
 
-Which configurations and pairs are possible is a fact, as for any belief: they fit in memory or not.
+Possible configurations and pairs are known, as for any belief: they fit in memory or not.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from morph_opt.core.domain import ExecutionPlan, NodeType, Range, Shape, Span
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel, SpeedsOver, pair_speeds, span_of
 
 KEPT = Range(0.5, 1.0, above=True)
-"""Range of the believed relative speed of a job in an untried pair; at half or less no pair would
-ever be tried."""
+"""Range of a job's assumed relative speed in an untried pair; at 0.5 no pair would be tried."""
 
 PRIOR = 0.7
-"""Believed relative speed of a job in an untried pair."""
+"""Assumed relative speed of a job in an untried pair."""
 
 _Where = tuple[str, NodeType, Shape, ExecutionPlan]
 _Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Shape]
@@ -34,10 +33,10 @@ class TriedModel(SpeedsOver):
     Parameters
     ----------
     truth
-        Where it is asked what is possible, and for the speed alone in the most compact place: on
-        the fewest nodes, the fastest of their shapes, under one leaf switch.
+        Speed model with the possible configurations and the speed alone in the most compact place:
+        on the fewest nodes, the fastest of their shapes, under one leaf switch.
     kept
-        Fraction of their speed that jobs of a pair keep before they were tried; see `KEPT`.
+        Fraction of speed that jobs of an untried pair keep; see `KEPT`.
 
     Raises
     ------
@@ -46,9 +45,9 @@ class TriedModel(SpeedsOver):
 
     Notes
     -----
-    A wider span is never believed faster than a tighter one of the same shape: a measured span
-    bounds those that were not. Call `observe` and `observe_pair` between rounds only. `version`
-    grows with every observation that changes an answer. What is believed depends on the set of
+    A wider span never counts as faster than a tighter one of the same shape: a measured span bounds
+    the others. Call `observe` and `observe_pair` between rounds only. `version`
+    grows with every observation that changes an answer. Answers depend on the set of
     observations, not on their order.
     """
 
@@ -158,7 +157,7 @@ class TriedModel(SpeedsOver):
     def _believed_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Return believed seconds of a configuration that the truth can run."""
+        """Return assumed or measured seconds of a configuration that the truth can run."""
         at = span_of(shape, span)
         seen = self._places.get((model, node_type, shape, plan), {})
         if at in seen:

@@ -32,7 +32,7 @@ from morph_opt.simulation.metrics.parameters import COMPLETION
 
 @dataclass(frozen=True, slots=True)
 class JobDemand:
-    """Job in the terms of the bounds.
+    """Demand of a job: durations and GPUs of its configurations, for the bounds.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class JobDemand:
     kind
         Its GPU type, by number.
     weight
-        Of its completion in a weighted mean.
+        Weight of its completion in a weighted mean.
     """
 
     job: str
@@ -82,9 +82,9 @@ class JobDemand:
 class _Jobs:
     """Columns over jobs; ``gpus``, ``rate`` and ``kind`` have shape (configurations, jobs).
 
-    The first ``count[c]`` jobs have a configuration ``c``; what stands there for others means
-    nothing. ``capacity`` has shape (types,). With weights other than 1 a job counts its payment
-    in units of its own weight, so that ``C + K_j(C)`` stands for its share over the weight.
+    The first ``count[c]`` jobs have a configuration ``c``; entries of the others mean nothing.
+    ``capacity`` has shape (types,). With weights other than 1 a job counts its payment in units
+    of its own weight, so that ``C + K_j(C)`` stands for its share over the weight.
     """
 
     release_s: Floats
@@ -99,7 +99,7 @@ class _Jobs:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows of time per job, in order of jobs: ``job``, ``cell``, begin and end.
+    """Windows of time per job, in order of jobs, with cell, begin and end.
 
     ``first`` is where each job's begin; ``end_s`` where its window ends. A completion beyond it
     costs at least ``end_s``, so a window that is too short weakens the bound and keeps it valid.
@@ -128,13 +128,13 @@ def completion_jct_s(
     gpus
         GPUs of the cluster by type, in the numbering of the demands' ``kind``.
     guess_finish_s, guess_kind
-        A guess of each job's completion and GPU type; prices start from the queues that it means.
+        Guess of each job's completion and GPU type; first prices follow from its queues.
 
     Returns
     -------
     float or None
-        Seconds; None for more than ``most_jobs`` jobs. It is computed once in a process for what is
-        given: schedulers are compared on the same jobs and nodes.
+        Seconds; None for more than ``most_jobs`` jobs. Answers are remembered in the process, as
+        schedulers are compared on the same jobs and nodes.
     """
     if len(demands) > COMPLETION.most_jobs:
         return None
@@ -202,7 +202,7 @@ def _columns(
     rows: Sequence[list[tuple[float, float, int]]],
     gpus: Sequence[float],
 ) -> _Jobs:
-    """Return per job only the configurations that are best at some prices."""
+    """Return the columns of jobs, with the configurations that are best at some prices."""
     widest = len(rows[0])
     weight = np.array([d.weight for d in demands])
     padded = np.array([row + [row[-1]] * (widest - len(row)) for row in rows])
@@ -220,7 +220,7 @@ def _columns(
 
 
 def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
-    """Return (GPUs, rate, type) on the least concave function over each type's configurations."""
+    """Return corners (GPUs, rate, type) of the concave hull of each type's configurations."""
     rate = 1.0 / np.maximum(demand.duration_s, COMPLETION.shortest_s)
     return [
         (*corner, kind)
@@ -230,7 +230,7 @@ def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
 
 
 def _hull(gpus: Floats, rate: Floats) -> list[tuple[float, float]]:
-    """Return the corners of the least concave function from the origin to the highest point."""
+    """Return the corners of the concave hull from the origin to the highest point."""
     corners = [(0.0, 0.0)]
     for index in np.lexsort((-rate, gpus)).tolist():
         point = (float(gpus[index]), float(rate[index]))
@@ -248,7 +248,7 @@ def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float
 
 
 def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) -> Floats:
-    """Return prices, shape (types, cells), for jobs that end at these instants on these types.
+    """Return first prices, shape (types, cells), from guessed completions and GPU types.
 
     On one fluid machine a GPU-second delays all jobs that end after it: its price is their
     weight over the GPUs.
@@ -350,9 +350,9 @@ class _Paid:
 def _gains(
     jobs: _Jobs, windows: _Windows, price: Floats, mu: Floats, gain: Floats, with_c: Floats
 ) -> Floats:
-    """Write the largest gain of a second per mu and window to ``gain``.
+    """Write the largest gain of a second per mu and window to ``gain``; return the costs.
 
-    Returned is what it costs per configuration and stretch, inf for those that a job has not.
+    Return the cost per configuration and window, inf for configurations that a job lacks.
     """
     gain[:] = 0.0
     cost = np.full((jobs.count.size, windows.job.size), np.inf)
@@ -378,10 +378,10 @@ def _first_best(values: Floats) -> tuple[Floats, Ints]:
 
 
 def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Floats) -> _Paid:
-    """Evaluate the bracket of the module's formula; shapes: tried ``mu`` by stretches.
+    """Return the least bracket of the module's formula per job, from tables of mu by window.
 
-    ``room`` is the mu of every stretch and three tables to write to: they are large, and memory
-    that is fresh each time costs as much as the sums.
+    ``room`` holds the mu of every window and three work tables, reused because allocating such
+    large tables costs as much as the sums.
     """
     job, rows = windows.job, np.arange(windows.job.size)
     mu, gain, part, earned = room

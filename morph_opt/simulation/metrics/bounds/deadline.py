@@ -30,8 +30,8 @@ class _Jobs:
     """Columns over jobs; corners of their concave speed functions have shape (jobs, corners).
 
     ``step`` is the price of a whole job, per price of a GPU-second, from which on a corner pays
-    against the one before it of its type. Padding repeats a job's last corner. What thousands of
-    prices are tried with is made once: the rates corner by corner, and the largest of each job.
+    against the one before it of its type. Padding repeats a job's last corner. The rates by
+    corner and the largest rate of each job are made once for thousands of prices.
     """
 
     release_s: Floats
@@ -86,7 +86,7 @@ def _corners(demand: JobDemand) -> list[tuple[float, float, int, float]]:
 
 
 def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s: float) -> float:
-    """Return the least payment of jobs that end by an instant, less the price of all GPUs.
+    """Return the least payment of jobs that end by ``end_s``, less the price of all GPUs.
 
     Above 0 the instant is impossible.
     """

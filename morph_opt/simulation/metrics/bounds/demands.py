@@ -1,4 +1,4 @@
-"""Demands for the lower bounds, from trace, cluster and true speeds."""
+"""Demands of jobs for the lower bounds, from trace, cluster and true speeds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Timing(Protocol):
         """Return the number of the first boundary at or after an instant."""
 
     def first_start_of(self, model: str) -> float:
-        """Return the start-up seconds of a model that never ran: the least of any start."""
+        """Return the start-up seconds of a model's first start, the shortest of all."""
 
 
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
@@ -142,12 +142,12 @@ _Fits = Callable[[str, SideDemand], tuple[Configuration, ...]]
 
 
 def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
-    """Return the rule that keeps a job from ever running as submitted, or None."""
+    """Return the reason for which a job can never run as submitted, or None."""
     return _why_impossible(job, speeds, cluster, _fits(speeds, cluster))
 
 
 def _fits(speeds: SpeedModel, cluster: Cluster) -> _Fits:
-    """Return the cached configurations of a job, as many jobs share a model."""
+    """Return `fitting` as a function of model and side demand, cached as many jobs share them."""
     return cache(lambda model, side: tuple(fitting(speeds, model, cluster, side)))
 
 
@@ -199,7 +199,7 @@ def _unknown_types(model: str, speeds: SpeedModel, cluster: Cluster) -> str:
 def impossible_jobs(
     jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
 ) -> tuple[tuple[Job, str], ...]:
-    """Return jobs that can never run on this cluster, each with the rule it breaks."""
+    """Return jobs that can never run on this cluster, each with the reason."""
     reasons: dict[tuple[object, ...], str | None] = {}
     fits = _fits(speeds, cluster)
     fastest_s: dict[tuple[str, SideDemand, str], float] = {}
@@ -235,7 +235,7 @@ def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster, fits: _Fi
 def _of_workers(
     job: Job, cluster: Cluster, truth: SpeedModel, start_s: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return least GPUs and seconds and the GPU type for elastic workers, one entry per type.
+    """Return least GPUs, least seconds and the type for elastic workers, per GPU type.
 
     A step takes no less than one worker's time on the fastest type, and each worker its time on a
     GPU of its own type: shares of these entries are within any numbers of GPUs by type, mixed ones
@@ -356,9 +356,9 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
     Parameters
     ----------
     trace, cluster, truth
-        What runs where, and how fast.
+        Jobs, nodes and true speeds.
     timing
-        When rounds are, and what a start costs.
+        Instants of rounds, and seconds of starts.
 
     Raises
     ------
@@ -397,10 +397,9 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
 def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:
     """Return the demands of a replay that starts from a state.
 
-    A job of the state has the rest of its iterations to do. It cannot be complete before the
-    state's instant. A running one may stay what it is, so that no start is counted for it; a queued
-    one starts at a boundary not before that instant. Submissions stay: completion times count from
-    there.
+    A job of the state has the rest of its iterations to do and is not complete before the state's
+    instant. A running one may stay as it is, so no start is counted for it; a queued one starts at
+    a boundary not before that instant. Completion times still count from the submission.
     """
     first_s = timing.boundary_at_or_after(state.time_s) * timing.interval_s
     known = {one.job.name: one for one in state.jobs}
@@ -410,7 +409,7 @@ def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Dema
             return demand
         found = known[demand.job]
         left = found.iterations_left / found.job.iterations
-        # Where two jobs may share GPUs a start stands in the release, not in the durations.
+        # If jobs may share GPUs, start-ups are part of the release and not of the durations.
         early_s = timing.boundary_at_or_after(demand.submission_s) * timing.interval_s
         start_up_s = max(0.0, demand.release_s - early_s)
         restart_s = timing.first_start_of(found.job.model) - start_up_s

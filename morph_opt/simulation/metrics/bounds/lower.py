@@ -23,7 +23,7 @@ from morph_opt.simulation.metrics.bounds.deadline import deadline_makespan_s
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Workload in the terms of the bounds.
+    """Demands of all jobs, and the GPUs of the cluster.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class LowerBound:
 
 
 def floor_jct_s(demands: Sequence[JobDemand]) -> float:
-    """Return the mean over jobs of ``r_j - s_j + min_c d_c``: every job alone on the cluster."""
+    """Return the mean JCT if every job had the cluster alone: ``r_j - s_j + min_c d_c``."""
     total = sum(d.release_s - d.submission_s + d.floor_s for d in demands)
     return total / len(demands)
 
 
 def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
-    """Return completion times under shortest remaining processing time on one fluid machine.
+    """Return completion times under SRPT on one fluid machine.
 
     Job ``j`` needs ``min_c g_c d_c`` GPU-seconds from ``r_j`` on; the machine serves ``gpus``
     GPU-seconds per second, to any number of jobs at once.
@@ -79,7 +79,7 @@ def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
 
 
 def fluid_schedule(demands: Demands) -> tuple[list[float], list[int]]:
-    """Guess the completion time and GPU type of each job, without a certificate.
+    """Return a guess of the completion time and GPU type of each job.
 
     In order of release, each job goes to the type on which the work given so far lets it end
     first; on each type, shortest remaining processing time.

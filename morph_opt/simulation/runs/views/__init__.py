@@ -1,5 +1,4 @@
-"""Drawable views of a finished run: GPUs held, states of nodes, counts.
+"""Views of a finished run for reports, exports and pictures: GPUs held, nodes, counts.
 
-Everything here is a function of a run folder (event log, jobs, rounds, config); reports, exports
-and pictures draw from it and so cannot tell different stories.
+Each is a function of the run folder (event log, jobs, rounds, config), so all outputs agree.
 """

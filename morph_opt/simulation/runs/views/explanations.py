@@ -1,6 +1,6 @@
 """Content of ``explain.jsonl``: prices by round, and why jobs were queued.
 
-A replay with ``--explain`` writes it; without it both are empty.
+A replay with ``--explain`` writes it; both are empty without it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Price:
     Parameters
     ----------
     round, time_s
-        Which round.
+        Number and instant of the round.
     node_type, gpu_type, leaf, nodes
-        The class, and how many nodes it had.
+        Node class, and its number of nodes.
     per_gpu
         In the objective's unit, for the round.
     per_gpu_s
         The same over the length of the round.
     unit
-        Of the objective.
+        Unit of the objective.
     """
 
     round: int
@@ -46,7 +46,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Rounds in a row in which a job was queued for the same reason.
+    """Consecutive rounds in which a job was queued for the same reason.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class Wait:
     from_s, until_s
         First and last of the rounds.
     rounds
-        How many.
+        Number of these rounds.
     why
-        One sentence, of the first of them.
+        Reason in one sentence, as in the first of them.
     """
 
     job: str
@@ -73,7 +73,7 @@ def is_explained(view: RunView) -> bool:
 
 
 def read_prices(view: RunView) -> tuple[Price, ...]:
-    """Read the prices of all rounds that were explained.
+    """Return the prices of all explained rounds.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_prices(view: RunView) -> tuple[Price, ...]:
 
 
 def read_waits(view: RunView) -> Mapping[str, tuple[Wait, ...]]:
-    """Read why each job was queued, by name; consecutive rounds with one reason are one.
+    """Return the reasons for which each job was queued, by name, joined over rounds.
 
     Raises
     ------
@@ -145,7 +145,7 @@ _SENTENCES = {
 
 
 def _reason(job: Fields) -> tuple[tuple[Any, ...], str]:
-    """Return a key by which consecutive rounds are joined, and a sentence."""
+    """Return the reason of a queued job: a key for joining rounds, and a sentence."""
     reason = job.text("reason")
     best = job.object("best", None) if job.has("best") else None
     what = "" if best is None else _option(best)

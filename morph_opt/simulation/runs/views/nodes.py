@@ -20,13 +20,13 @@ class NodeMap:
     Parameters
     ----------
     names
-        Of the nodes.
+        Names of the nodes.
     gpus
-        How many each has.
+        Number of GPUs of each node.
     gpu_types
-        Name of the type of each node's GPUs.
+        GPU type of each node.
     known
-        Whether this is the run's own cluster, or was made up from the log's sizes.
+        Whether it is the run's own cluster; False if it was guessed from the log.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class NodeMap:
 
     @cached_property
     def first_gpu(self) -> npt.NDArray[np.int64]:
-        """Number of each node's first GPU, shape (nodes + 1,); the last is that of all GPUs."""
+        """Number of each node's first GPU, shape (nodes + 1,); the last entry is the total."""
         return np.concatenate(([0], np.cumsum(self.gpus, dtype=np.int64)))
 
     @property
@@ -46,11 +46,11 @@ class NodeMap:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Types of GPUs in the order of the nodes."""
+        """Distinct GPU types in the order of the nodes."""
         return tuple(dict.fromkeys(self.gpu_types))
 
     def gpus_of_type(self, gpu_type: str) -> int:
-        """Return the GPUs of a type."""
+        """Return the number of GPUs of a type."""
         pairs = zip(self.gpus, self.gpu_types, strict=True)
         return sum(gpus for gpus, its in pairs if its == gpu_type)
 
@@ -66,7 +66,7 @@ class NodeMap:
 
     @classmethod
     def of_log(cls, events: Iterable[Event]) -> NodeMap:
-        """Return nodes from a log alone: equal sizes if possible, unknown types.
+        """Return nodes guessed from a log: of equal size if possible, of unknown type.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Outage:
     node
         Index of the node.
     start_s, end_s
-        From and until; the end of the run if it did not come back.
+        Begin and end; the end of the run if it did not come back.
     status
         ``failed`` (its jobs stopped) or ``drained`` (they may go on).
     """

@@ -15,9 +15,9 @@ from morph_opt.simulation.runs.views.nodes import NodeMap
 
 @dataclass(frozen=True, slots=True)
 class Rectangles:
-    """One row per job, block of neighbouring GPUs, and stretch with the same partner.
+    """Columns of rectangles: one per job, block of neighbouring GPUs, and time with one partner.
 
-    Times GPUs their areas are the GPU-seconds held: those of a pair have half of the block each.
+    Areas are the GPU-seconds held: each job of a pair has half of the block.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class Rectangles:
     bottom, top
         The same in GPUs numbered through all nodes; half of the block for each of two partners.
     start_s, end_s
-        From and until.
+        Begin and end.
     startup_until_s
-        Where progress begins; before ``start_s`` if it has begun.
+        Instant at which progress begins; before ``start_s`` if it has begun.
     partner
         Index of the job on the same GPUs; -1 without one.
     """
@@ -52,7 +52,7 @@ class Rectangles:
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds of all of them."""
+        """GPU-seconds of all rectangles."""
         return float(np.sum((self.top - self.bottom) * (self.end_s - self.start_s)))
 
 
@@ -66,7 +66,7 @@ def rectangles_of(
     segments
         Index of the job, and the segment.
     nodes
-        Where the GPUs are.
+        Nodes with the numbers of their GPUs.
     index_of
         Index of each job by name, for partners.
     """

@@ -1,4 +1,4 @@
-"""Counts over time: GPUs held, GPUs that make progress, GPUs that are there."""
+"""Counts over time: GPUs held, GPUs that make progress, available GPUs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from morph_opt.simulation.runs.views.view import RunView
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A quantity that is constant between instants.
+    """Quantity that is constant between instants.
 
     Parameters
     ----------
     time_s
         Instants, ascending, shape (n,).
     value
-        From each instant on, shape (n,); nothing is said before the first.
+        Value from each instant on, shape (n,); undefined before the first.
     """
 
     time_s: Floats
@@ -51,16 +51,16 @@ class Steps:
 
 
 def gpus_held(view: RunView, gpu_type: str | None = None, *, productive: bool = False) -> Steps:
-    """Return GPUs held, or those of them after their start-up.
+    """Return the number of GPUs held over time, or of those past their start-up.
 
     Parameters
     ----------
     view
         The run.
     gpu_type
-        Of this type only.
+        Type to count; None for all.
     productive
-        Leave out the time in which a job starts up.
+        Whether to leave out start-ups.
     """
     r = view.rectangles
     kept = np.ones(len(r), dtype=bool)
@@ -71,7 +71,7 @@ def gpus_held(view: RunView, gpu_type: str | None = None, *, productive: bool = 
 
 
 def gpus_there(view: RunView) -> Steps:
-    """Return GPUs of the nodes that have not failed, drained ones included."""
+    """Return the number of GPUs on nodes that have not failed, over time."""
     away = [one for one in view.outages if one.status == "failed"]
     start_s = np.asarray([0.0, *(one.start_s for one in away)])
     end_s = np.asarray([view.end_s, *(one.end_s for one in away)])

@@ -1,4 +1,4 @@
-"""`RunView`: a finished run, opened for drawing."""
+"""Finished run with the values that reports and pictures need."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from morph_opt.simulation.runs.write import CONFIG, EVENTS, VERSIONS
 _T = TypeVar("_T")
 
 RunLike: TypeAlias = Run | str | Path
-"""A run, or the folder of one."""
+"""Run or path of a run folder."""
 
 
 class RunView:
-    """A finished run with derived values, each read when it is needed.
+    """Finished run with derived values, each read at first use.
 
     Parameters
     ----------
     run
         The run.
     name
-        How tables and pictures call it.
+        Name in tables and pictures.
 
     Raises
     ------
     InputError
-        Whenever a file of the folder is not what a replay writes; names file and line.
+        If a file of the folder is damaged; names file and line.
     """
 
     def __init__(self, run: Run, name: str | None = None) -> None:
@@ -62,7 +62,7 @@ class RunView:
 
     @cached_property
     def config(self) -> str:
-        """Text of ``config.toml``; empty where a run was not made from a scenario."""
+        """Text of ``config.toml``; empty if the run was not made from a scenario."""
         folder = self.run.folder
         if folder is None or not exists(folder / CONFIG):
             return ""
@@ -75,9 +75,9 @@ class RunView:
 
     @cached_property
     def cluster(self) -> Cluster | None:
-        """The cluster of ``config.toml``; None without that file.
+        """Cluster of ``config.toml``; None without that file.
 
-        Nothing else of it is asked for: runs of versions with other options can be looked at.
+        Other tables are not read, so that runs of versions with other options can be shown.
         """
         if not self.config:
             return None
@@ -102,7 +102,7 @@ class RunView:
 
     @cached_property
     def nodes(self) -> NodeMap:
-        """The cluster's nodes."""
+        """Nodes of the cluster."""
         if self.cluster is not None:
             return NodeMap.of_cluster(self.cluster)
         return self._placed(lambda: NodeMap.of_log(self.run.events))
@@ -148,7 +148,7 @@ class RunView:
 
     @cached_property
     def rectangles(self) -> Rectangles:
-        """The segments as rectangles."""
+        """Segments as rectangles."""
         return rectangles_of(self.segments, self.nodes, self.job_index)
 
     @cached_property
@@ -165,7 +165,7 @@ class RunView:
         return last.time_s
 
     def read(self) -> None:
-        """Read every file, so that a damaged one is found early."""
+        """Read every file, to find damaged ones early."""
         _ = self.versions, self.segments, self.outages, self.end_s, len(self.run.rounds)
 
     def file(self, name: str) -> str | None:
@@ -173,7 +173,7 @@ class RunView:
         return None if self.run.folder is None else str(self.run.folder / name)
 
     def _placed(self, make: Callable[[], _T]) -> _T:
-        """Evaluate a function of the log; its errors name the file."""
+        """Return the result of a function of the log, adding the file to its errors."""
         try:
             return make()
         except InputError as error:
