@@ -1,13 +1,13 @@
-"""What the files under ``reports/`` were made from, and which of them are stale.
+"""Record what the files under ``reports/`` were made from, and list stale ones.
 
     python -m benchmarks.reports check           # list the stale: make reports-check
     python -m benchmarks.reports record scale    # once `make bench-scale` has made it anew
     python -m benchmarks.reports index           # rewrite reports/README.md
 
-``reports/sources.toml`` says which files belong together, the command that makes them, and what
-they depend on besides the code: the zoo of models, the twins, the instances. ``reports/made.json``
-holds, for each, the versions and digests of when it was made. A digest of inputs that differs today
-makes a report stale; code is not among the inputs, or every report would be stale every day.
+``reports/sources.toml`` lists the reports: their files, the command that makes them, and their
+inputs besides the code, such as the zoo of models, the twins and the instances.
+``reports/made.json`` holds the versions and digests when each was made. A report whose inputs have
+another digest today is stale; code is not among the inputs, or every report would be stale daily.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def index(root: Path = ROOT) -> str:
     table = Table(("report", "made by", "with"), rows, "l").to_markdown(spaced=True)
     return (
         "# Reports\n\n<!-- generated: python -m benchmarks.reports index -->\n"
-        "Everything here is generated. `sources.toml` says by which command and from what, "
-        "`made.json` the\n"
-        "versions and digests of when it was; `make reports-check` lists what is stale.\n\n"
+        "Everything here is generated. `sources.toml` has the command and the inputs of each "
+        "report, `made.json`\n"
+        "the versions and digests when it was made; `make reports-check` lists stale reports.\n\n"
         f"{table}\n"
     )
 

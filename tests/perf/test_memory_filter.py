@@ -108,7 +108,10 @@ def test_the_command_tells_parts_and_verdict(capsys: pytest.CaptureFixture[str])
         (["nope", "dp", "8"], "error: argument MODEL: invalid choice: 'nope' (choose from bert"),
         (["bert", "dq", "8"], "error: plan: unknown plan 'dq'"),
         (["bert", "dp", "0"], "error: shape: must look like"),
-        (["bert", "pp2-tp4-dp1", "4"], "error: shape: plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has"),
+        (
+            ["bert", "pp2-tp4-dp1", "4"],
+            "error: shape: plan pp2-tp4-dp1 needs 8 GPUs, the shape 4 has",
+        ),
         (["bert", "dp", "8", "--gpu", "B52"], "error: argument --gpu: invalid choice: 'B52'"),
     ],
 )
