@@ -2,8 +2,8 @@
 
 Run a scenario
 
-    Scenario        A run: which jobs, on what, who decides, by which rules of the engine
-    Workload        Jobs that are run
+    Scenario        Definition of a run: workload, cluster, scheduler, engine and failures
+    Workload        Workload of a run: its trace, seed and initial state
     Scheduler       Choice of policy, objective and belief, with their options
     Failures        Failures and returns of nodes
     ReplayConfig    Settings of the engine, in addition to trace, cluster, policy and true speeds

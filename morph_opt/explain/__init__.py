@@ -1,1 +1,1 @@
-"""Why a job of a finished run got what it got."""
+"""Explanations of a finished run: why a job waited, or got its allocation."""

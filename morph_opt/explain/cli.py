@@ -14,20 +14,20 @@ from morph_opt.core.domain import InputError, Range
 from morph_opt.core.domain.units import HOUR_S
 
 ROUNDS = 5
-"""Rounds that are explained, spread evenly over the window."""
+"""Number of rounds to explain, spread evenly over the window."""
 
 
 def make_parser() -> LineParser:
     """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.explain",
-        description="Why a job of a finished run was queued, or got what it got, in sentences.",
+        description="Explain why a job of a finished run was queued or got its allocation.",
     )
     hours = Number(Range(0.0, 1e9))
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder of the policy milp")
     parser.add_argument("job", metavar="JOB", help="name of the job")
     parser.add_argument(
-        "--from-h", type=hours, default=0.0, metavar="H", help="begin of the window, in hours (0)"
+        "--from-h", type=hours, default=0.0, metavar="H", help="start of the window, in hours (0)"
     )
     parser.add_argument(
         "--until-h", type=hours, metavar="H", help="end of the window, in hours (end of the run)"
@@ -40,7 +40,7 @@ def make_parser() -> LineParser:
         help="rounds to explain (%(default)s)",
     )
     parser.add_argument(
-        "--allow-code", action="store_true", help="import what config.toml names as code"
+        "--allow-code", action="store_true", help="import code that config.toml names"
     )
     return parser
 

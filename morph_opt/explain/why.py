@@ -1,9 +1,8 @@
-"""Reasons for what a job got in a finished run, in sentences.
+"""Reasons for a job's allocation in a finished run, in sentences.
 
-A replay keeps nothing for it. The engine repeats the run's recorded decisions, which takes no
-solve, and only the rounds that are explained are posed, solved and priced again: prices are those
-of the solver that is installed. A run of a live scheduler cannot be repeated: there the documents
-that the controller kept are decided again.
+A replay stores no reasons. The engine repeats the run's recorded decisions without a solve, and
+only the explained rounds are posed, solved and priced again, with the installed solver. A run of a
+live scheduler cannot be repeated: the documents that the controller kept are decided again.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from morph_opt.simulation.runs.write import CONFIG, LIVE, document_of
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time in which nothing changed for a job.
+    """Interval in which a job's state did not change.
 
     Parameters
     ----------
     from_s, until_s
         Instants.
     words
-        State of the job: ``queued``, or what it held.
+        State of the job: ``queued``, or its allocation.
     """
 
     from_s: float
@@ -109,7 +108,7 @@ def why(
     *,
     rounds: int,
 ) -> list[str]:
-    """Return sentences: the states of a job within a window, and why, at some rounds of it.
+    """Describe the states of a job within a window, and explain some of its rounds.
 
     Parameters
     ----------
@@ -165,7 +164,7 @@ def read_run(folder: str | Path) -> Run:
     ------
     InputError
         If it holds no finished run, or a file of it is not what a replay writes; files are read
-        when they are asked for, so a damaged one may be found later.
+        on first use, so a damaged one may be found later.
     """
     run = read.read_run(folder)
     path = Path(folder)
@@ -179,7 +178,7 @@ def _why_at(path: Path, events: Sequence[Event], job: str, at_s: float) -> str:
 
 
 def _live_table(path: Path) -> Fields | None:
-    """Return how the controller of a live scheduler was run, or None for a replay."""
+    """Return the settings of a live controller's run; None for a replay."""
     config = Fields(read_toml(path / CONFIG)[0], "", str(path / CONFIG), None)
     return config.object(LIVE, None) if config.given(LIVE) else None
 
@@ -187,14 +186,14 @@ def _live_table(path: Path) -> Fields | None:
 def _reasons(
     scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
-    """Yield why the job got what it got in a replay."""
+    """Yield the reasons for a job's allocation in a replay."""
     return reasons(prepare(scenario), events, wanted, job)
 
 
 def _kept_reasons(
     path: Path, live: Fields, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
-    """Yield why the job got what it got, by deciding the kept documents again."""
+    """Yield the reasons for a job's allocation, by deciding the kept documents again."""
     options = PolicyOptions(**read_given(live.object("options", None), PolicyOptions))
     at_s = {event.index: event.time_s for event in events if isinstance(event, RoundDecided)}
 

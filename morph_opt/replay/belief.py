@@ -31,9 +31,9 @@ class FeasibleBelief(SpeedsOver):
     Parameters
     ----------
     belief
-        Speeds that the policy goes by; asked for the truth's configurations alone.
+        Speeds that the policy believes; used for the truth's configurations only.
     truth
-        Says what is possible.
+        True speeds, which decide what is possible.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def parse_belief(text: str) -> tuple[str, float | None]:
     Raises
     ------
     InputError
-        If the name is unknown, or the prior no number of its range.
+        If the name is unknown, or the prior is not a number in its range.
     """
     name, colon, number = text.partition(":")
     if name not in BELIEFS or (colon and name != "measured"):
@@ -93,12 +93,12 @@ def parse_belief(text: str) -> tuple[str, float | None]:
 
 
 def require_belief(scheduler: Scheduler) -> tuple[str, float | None]:
-    """Return name and prior of the belief, and refuse one that would be ignored in part.
+    """Return name and prior of a belief; refuse combinations that would ignore it.
 
     Raises
     ------
     InputError
-        Naming the option that is in vain.
+        Naming the option without effect.
     """
     name, prior = parse_belief(scheduler.belief)
     if prior is not None and not scheduler.packing:
@@ -117,7 +117,7 @@ def make_belief(scheduler: Scheduler, truth: SpeedModel) -> SpeedModel:
     ------
     InputError
         As `require_belief`; if the measured table is not on this machine, or the speeds are of
-        workers that take turns, which have nothing to be tried.
+        workers that take turns, where there is nothing to try.
     """
     name, prior = require_belief(scheduler)
     if name == "truth":
@@ -132,6 +132,6 @@ def make_belief(scheduler: Scheduler, truth: SpeedModel) -> SpeedModel:
 
         return FeasibleBelief(read_tables(locate("morphling")), truth)
     if elastic_speeds(truth) is not None:
-        rule = "workers that take turns are as fast anywhere: there is nothing to be tried"
+        rule = "workers that take turns are equally fast anywhere: there is nothing to try"
         raise InputError(rule, field="--belief")
     return TriedModel(truth, PRIOR if prior is None else prior)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Jobs of a run, each of which can run.
+    """Jobs of a run, without those that were dropped.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Checked:
     skipped
         Jobs that were dropped because they can never run, with the rule.
     infeasible
-        Jobs whose SLO nothing can keep, with the rule; they run, and their SLO is dropped.
+        Jobs whose SLO cannot be met, with the rule; they run without it.
     initial
         State to begin with; None if there is none.
     """
@@ -59,8 +59,8 @@ def check(
     Raises
     ------
     InputError
-        If a job can never run or an SLO never be kept, unless such are to be dropped; if the state
-        is not one of the trace on the cluster.
+        If a job can never run or an SLO cannot be met, unless such are dropped; if the state does
+        not fit trace and cluster.
     """
     from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
 
@@ -85,7 +85,7 @@ def check(
 def _require_fitting(
     scenario: Scenario, engine: ReplayConfig, source: LoadedTrace, decider: Decider
 ) -> None:
-    """Refuse models and tenants that no job has, GPU types without speeds, and slices too short."""
+    """Refuse options that do not fit the trace: unknown models or tenants, slices too short."""
     trace = source.trace
     models, tenants = engine.restart_s_by_model, scenario.scheduler.entity_weights
     for field, what, asked in (
@@ -115,7 +115,7 @@ def _require_fitting(
 def _infeasible_slos_of(
     scenario: Scenario, decider: Decider, source: LoadedTrace
 ) -> tuple[tuple[Job, str], ...]:
-    """Return SLOs that nothing can keep, where the policy needs prices and so looks at SLOs.
+    """Return the SLOs that cannot be met; none if the policy ignores SLOs.
 
     Raises
     ------
@@ -223,16 +223,16 @@ def require_initial(
 
 
 def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:
-    """Return the state of these jobs on a cluster that begins with its nodes."""
+    """Return the state with these jobs only, on a cluster that begins with its nodes."""
     names = {job.name for job in jobs}
     kept = tuple(one for one in state.jobs if one.job.name in names)
     return replace(state, cluster=cluster, jobs=kept)
 
 
 def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
-    """Return the state with the engine's prices of starts for jobs without their own.
+    """Fill in the engine's start costs for jobs without their own.
 
-    They are at most what a restart of the job costs.
+    Each is at most the job's restart cost.
     """
     if config.resume_s is None and config.migrate_s is None:
         return state

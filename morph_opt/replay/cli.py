@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CLUSTER_SIZES = tuple(one.flag for one in asked(EqualNodes).values())
 
 WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
-"""Options that show a run and change nothing of it; they may be given with ``--resume``."""
+"""Options that show a run without changing it; allowed with ``--resume``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +74,7 @@ def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
 
 
 def _require_resumable(given: argparse.Namespace) -> None:
-    """Refuse options that an interrupted run has decided already."""
+    """Refuse options that contradict taking all options from the interrupted run."""
     others = sorted(set(vars(given)) - {"resume", "allow_code", "json"} - WATCHING)
     if others:
         options_of = {action.dest: action.option_strings[-1] for action in make_parser()._actions}
@@ -116,13 +116,13 @@ def make_parser() -> LineParser:
     parser = LineParser(
         prog="python -m morph_opt.replay",
         description="Replay a trace of training jobs with one decision per scheduling round.",
-        epilog="Policies, objectives and what each may be told: python -m morph_opt.policies; "
+        epilog="Policies, objectives and their options: python -m morph_opt.policies; "
         "solvers: python -m morph_opt.solvers. "
         "Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
         "are left unfinished; 2 bad usage or bad input.",
         argument_default=argparse.SUPPRESS,
     )
-    jobs = parser.add_argument_group("what is replayed")
+    jobs = parser.add_argument_group("workload")
     add_options(jobs, Workload, [n for n in asked(Workload) if n not in LOG_OPTIONS])
     add_options(
         parser.add_argument_group("jobs of a log (--trace FORMAT:PATH, see docs/logs.md)"),
@@ -134,9 +134,9 @@ def make_parser() -> LineParser:
     )
     add_prices(nodes)
     add_options(nodes, EqualNodes)
-    deciding = parser.add_argument_group("who decides; an option is refused by policies without it")
+    deciding = parser.add_argument_group("scheduler; a policy refuses options that it does not use")
     add_options(deciding, Scheduler)
-    rules = parser.add_argument_group("rules of the engine, and failures of nodes")
+    rules = parser.add_argument_group("engine, and failures of nodes")
     add_options(rules, ReplayConfig)
     add_options(rules, Failures)
     _output(parser.add_argument_group("output"))
@@ -163,12 +163,12 @@ def add_prices(group: argparse._ActionsContainer) -> None:
 
 
 def require_failures(parser: LineParser) -> None:
-    """Refuse options about failures of nodes where none fail."""
+    """Refuse options on failures of nodes if no node can fail."""
     parser.only_with("--mtbf-s", "--mttr-s")
     parser.only_with("--mttr-s", "--mtbf-s")
     parser.only(
         "--checkpoint-s",
-        "has an effect together with --events or --mtbf-s only: it is what a failure costs",
+        "has an effect together with --events or --mtbf-s only: it sets the cost of a failure",
         lambda given: "events" in given or "mtbf_s" in given,
     )
 
@@ -198,7 +198,7 @@ def _effects(parser: LineParser) -> None:
     for option in ("--cluster", *CLUSTER_SIZES):
         parser.only(
             option,
-            "cannot be combined with --from-state, which has a cluster",
+            "cannot be combined with --from-state, which brings a cluster",
             lambda given: "from_state" not in given,
         )
     for option in CLUSTER_SIZES:
@@ -287,7 +287,7 @@ def _scenario(given: argparse.Namespace) -> Scenario:
 
 
 def _cluster(given: argparse.Namespace) -> Cluster | None:
-    """Return the cluster that is given; None for that of the trace."""
+    """Return the given cluster; None for that of the trace."""
     equal: dict[str, Any] = given_options(given, EqualNodes)
     if "cluster" in given:
         return load_cluster(given.cluster)
@@ -295,7 +295,7 @@ def _cluster(given: argparse.Namespace) -> Cluster | None:
 
 
 def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a seed by which nothing is drawn."""
+    """Refuse a seed that has no effect."""
     from morph_opt.inputs.traces.registry import takes_seed
     from morph_opt.scheduling.policies.registry import draws
 
@@ -310,7 +310,7 @@ def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _settled(solver: str, steps: Iterable[str]) -> str:
-    """Return how many rounds the solver of the command line decided, and which steps the others."""
+    """State how many rounds the solver decided, and which steps decided the others."""
     from morph_opt.scheduling.policies.base import SOLVING
 
     counts = Counter(step or "fallback" for step in steps)
@@ -380,7 +380,7 @@ def _note(text: str, given: argparse.Namespace) -> None:
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Add to an error from outside how the run is finished."""
+    """Add to errors from outside how to resume the run."""
     from morph_opt.simulation.runs.write import CONFIG, EVENTS, PARTIAL
 
     try:

@@ -80,21 +80,21 @@ def continued(
     description: str = "",
     searches: Sequence[Search] = (),
 ) -> Trace:
-    """Return the state's jobs with later jobs of a trace, and its searches.
+    """Return a trace of the state's jobs, of later jobs, and of the searches among them.
 
-    A job of the trace that is submitted before and not in the state is complete, or cancelled; so
-    a search that has been cut has nobody left to cut, and one that has not been cuts whom it would.
+    A job of the trace that was submitted before the state and is not in it is complete or
+    cancelled. So a search that has been cut is not cut again.
 
     Raises
     ------
     InputError
-        If there is none at all, or a job of the state is another one in the trace.
+        If there is no job at all, or a job of the state differs from that of the trace.
     """
     known = {one.job.name: one.job for one in state.jobs}
     for job in later:
         if job.name in known and known[job.name] != job:
             raise InputError(
-                f"job {job.name} of the state is another one in the trace", field="state"
+                f"job {job.name} of the state differs from that of the trace", field="state"
             )
     arrivals = [job for job in later if job.submission_s > state.time_s]
     if not known and not arrivals:
@@ -109,7 +109,7 @@ def continued(
 
 
 def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace:
-    """Load a trace; a value that is jobs alone gets the speeds of the built-in model."""
+    """Load a trace; a `Trace` gets the speeds of the built-in model."""
     from morph_opt.inputs.traces.registry import load_trace
 
     if isinstance(given, str):
@@ -135,7 +135,7 @@ class Prepared:
     jobs
         Jobs that run, and those that were dropped.
     decider, belief, policy_options
-        What the policy is made from.
+        Inputs of the policy.
     policy
         The policy of the run.
     """
@@ -173,7 +173,7 @@ class Prepared:
         return merged(*streams)
 
     def fresh_policy(self) -> Policy:
-        """Return another policy of the same kind: an object serves one run."""
+        """Return a new policy of the same kind; one object serves one run."""
         scheduler = self.scenario.scheduler
         return make_policy(self.decider, scheduler, self.belief, self.truth, self.policy_options)
 
@@ -247,7 +247,7 @@ def make_policy(
     truth: SpeedModel,
     options: PolicyOptions,
 ) -> Policy:
-    """Return a fresh policy; it learns by itself and leaves the belief unchanged.
+    """Return a new policy; its learning leaves the belief unchanged.
 
     Raises
     ------

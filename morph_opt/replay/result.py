@@ -47,8 +47,8 @@ class Record:
     labels
         Further values of ``summary.json``: objective, solver ...
     digest
-        Identity of everything that decides the run and that the engine does not see (policy
-        options). It is part of the log's first line, so that a resumed run cannot mix two of them.
+        Identity of the inputs that the engine does not see (policy options). It is part of the
+        log's first line, so that a resumed run cannot mix two of them.
     began
         Start of the command, by `time.perf_counter`; None leaves out wall time and memory.
     """
@@ -77,11 +77,11 @@ class ReplayResult:
     Parameters
     ----------
     history
-        What happened to each job, segment by segment.
+        History of each job, segment by segment.
     jobs
         Rows of ``jobs.csv``.
     parts
-        Where its log is: in the run folder, or in memory of a replay that wrote none.
+        Readers of its parts, from the run folder or from memory.
     """
 
     history: History
@@ -121,7 +121,7 @@ class Inputs:
     def demands(
         self, needs_of: Callable[[Trace, Cluster, SpeedModel, ReplayConfig], Demands]
     ) -> Demands:
-        """Return the least that each job needs, from the initial state on if there is one."""
+        """Return what each job needs at least, counted from the initial state if there is one."""
         demands = needs_of(self.trace, self.cluster, self.truth, self.config)
         if self.initial is None:
             return demands
@@ -136,12 +136,12 @@ def result_of_log(
     rows: Iterable[RoundRow],
     labels: Mapping[str, Scalar],
 ) -> ReplayResult:
-    """Return the result of a log that no engine wrote; starts cost what the log states.
+    """Return the result of a log from outside; start costs are those in the log.
 
     Parameters
     ----------
     trace, cluster, truth
-        Jobs, where they ran, and how fast they truly were.
+        Jobs, their cluster, and their true speeds.
     events, rows
         The whole log, and a row for each of its rounds.
     labels

@@ -57,10 +57,10 @@ from morph_opt.simulation.runs.write import (
 )
 
 LOG_ACCOUNT = "log.json"
-"""File of a run folder: the report on the log that its jobs come from."""
+"""File of a run folder with the report on the log from which its jobs were read."""
 
 Progress = Callable[[RoundDecided, int], None]
-"""Called after each round with its event and the number of completed jobs."""
+"""Callback after each round, with its event and the number of completed jobs."""
 
 
 def run_prepared(
@@ -167,7 +167,7 @@ def replay(
     Parameters
     ----------
     trace, cluster, policy, truth
-        Jobs, where they run, by which policy, and how fast they truly run.
+        Jobs, their cluster, the policy, and the true speeds.
     config
         Rules of the engine; None for the defaults of the command line.
     node_events
@@ -178,14 +178,14 @@ def replay(
         ``out`` is an interrupted run of the same inputs: repeat its recorded decisions, then
         continue.
     initial
-        State to begin with, of the same cluster: its jobs are those of the trace that are submitted
-        by then and not complete, no others. The first round is at the first boundary not before it.
+        State to begin with, on the same cluster. Its jobs are exactly the jobs of the trace that
+        are submitted by then and not complete. The first round is at the next boundary.
     progress
         Called after each round.
     packing
-        Whether jobs may share GPUs in pairs: the lower bounds then hold for such schedules too.
+        Whether jobs may share GPUs in pairs; the lower bounds then cover such schedules.
     slo
-        SLO that the run is judged by; it ends once that is certain to be missed.
+        SLO of the run, which ends once the SLO is certain to be missed.
     record
         Further values of the run folder and the summary.
 
@@ -196,7 +196,7 @@ def replay(
     AllocationError
         If the policy breaks a rule; a run folder keeps the log up to that round.
     MissedError
-        If it is certain to miss the SLO.
+        If the run is certain to miss the SLO.
     """
     inputs = Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
     demands = inputs.demands(job_demands)
@@ -226,7 +226,7 @@ def replay(
 def _driven(
     run: Driver, out: Path | None, resume: bool, files: Mapping[str, str]
 ) -> RunWriter | None:
-    """Drive a run to its end, and return the writer of its folder, which is not finished yet."""
+    """Drive a run to its end and return the open writer of its folder; None without a folder."""
     if out is None:
         run.drive()
         return None
@@ -332,7 +332,7 @@ class Driver:
             engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
             report = decision.report
             if decision.steady:
-                # Worth changes with time and is not asked for again, so no such row states it.
+                # The value changes with time and is not computed again, so the row leaves it out.
                 report = replace(report, objective=float("nan"), bound=float("nan"))
             steady = report.untimed() if decision.steady and not sees_all else None
             self._taken(writer, report, round_ms, engine_ms)

@@ -37,10 +37,10 @@ CONFIG_VERSION = 2
 @documented
 @dataclass(frozen=True, slots=True)
 class Workload(TraceOptions):
-    """Jobs that are run.
+    """Workload of a run: its trace, seed and initial state.
 
-    Beside the options it records digests of the jobs (``sha256``) and of the state
-    (``state_sha256``), so that a resumed run cannot get others; None before they are loaded.
+    It also records digests of the jobs (``sha256``) and of the state (``state_sha256``), so that a
+    resumed run cannot get others; None before they are loaded.
 
     Raises
     ------
@@ -50,19 +50,19 @@ class Workload(TraceOptions):
 
     trace: str = option(
         "base",
-        "jobs: a name, a log or a file (base; with --from-state nothing)",
+        "name, log or file of the jobs (base; with --from-state none)",
         metavar="NAME|DATASET/NAME|FORMAT:PATH|FILE",
         common=True,
     )
     seed: int = option(
-        0, "seed seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
+        0, "seed of twins, random failures and solver", range=SEEDS, metavar="N", common=True
     )
-    skip_impossible: bool = option(False, "drop jobs that can never run, and say so")
+    skip_impossible: bool = option(False, "drop jobs that can never run, with a note")
     sha256: str | None = None
     state: str | None = option(
         None,
-        "begin with a state as the command round reads it: its cluster, its jobs, and what "
-        "a --trace has after it",
+        "state to begin with, a file of the command round: its cluster and jobs, then the later "
+        "jobs of --trace",
         flag="--from-state",
         metavar="FILE",
     )
@@ -79,8 +79,8 @@ class Workload(TraceOptions):
 class Failures:
     """Failures and returns of nodes.
 
-    ``events_sha256`` is the digest of the file of events; None before it is read. ``seed`` is that
-    of the random failures.
+    ``events_sha256`` is the digest of the file of events; None before it is read. ``seed`` draws
+    the random failures.
 
     Raises
     ------
@@ -88,17 +88,17 @@ class Failures:
         If a value is out of range, or one of mean up and down time is given without the other.
     """
 
-    events: str | None = option(None, "node failures, drains, returns", metavar="FILE")
+    events: str | None = option(None, "file of node failures, drains and returns", metavar="FILE")
     events_sha256: str | None = None
     mtbf_s: float | None = option(
-        None, "random failures: mean up time of a node", metavar="S", range=Range(60.0, 1e12)
+        None, "mean up time of a node between random failures", metavar="S", range=Range(60.0, 1e12)
     )
     mttr_s: float | None = option(
-        None, "random failures: mean down time of a node", metavar="S", range=Range(1.0, 1e9)
+        None, "mean down time of a node after a random failure", metavar="S", range=Range(1.0, 1e9)
     )
     seed: int = option(
         0,
-        "seed of random failures (that of --seed)",
+        "seed of random failures (default: --seed)",
         flag="--failure-seed",
         range=SEEDS,
         metavar="N",
@@ -121,7 +121,7 @@ PARTS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Scenario:
-    """A run: which jobs, on what, who decides, by which rules of the engine.
+    """Definition of a run: workload, cluster, scheduler, engine and failures.
 
     >>> Scenario("base", "8x8:A800-80GB", objective="jct").scheduler.objective
     'jct'
@@ -129,20 +129,20 @@ class Scenario:
     Parameters
     ----------
     trace
-        Short for the field of ``workload``; or the jobs themselves, a `Trace` (with the speeds of
-        the built-in model) or what `load_trace` gave.
+        Short for the field of ``workload``; or a `Trace` (with the speeds of the built-in model),
+        or the result of `load_trace`.
     seed
         Short for the field of ``workload``, of failures and of the solver.
     cluster
         A cluster, its short form (``8x8:A800-80GB``) or a file; None for that of the trace.
     policy, objective
-        Short for fields of ``scheduler``; or an object of one's own, which every run gets a copy
-        of, or the class that makes it from belief and options.
+        Short for fields of ``scheduler``; or your own object, of which every run gets a copy, or
+        the class that makes it from belief and options.
     state
-        Short for the field of ``workload``. It brings cluster and interval where none is given, and
-        then no job arrives after it unless a trace is named.
+        Short for the field of ``workload``. It sets cluster and interval unless they are given;
+        no job arrives later unless a trace is named.
     workload, scheduler, engine, failures
-        Everything else, part by part.
+        All other options, by part.
 
     Raises
     ------
@@ -151,8 +151,8 @@ class Scenario:
 
     Notes
     -----
-    What is given as a value is known to this process alone: its runs cannot be taken up again by
-    a command, and sweeps and plans, which run in processes of their own, ask for a name or a file.
+    An object is known to this process only: a command cannot resume its runs, and sweeps and
+    plans, which start other processes, need a name or a file.
     """
 
     workload: Workload
@@ -248,21 +248,21 @@ class Scenario:
         return self.workload.state
 
     def require_named(self, why: str) -> None:
-        """Refuse a scenario with a part that only this process knows.
+        """Refuse a scenario that holds an object in place of a name.
 
         Raises
         ------
         InputError
-            Naming the part, and why it has to have a name.
+            Naming the part, and why it needs a name.
         """
         for word in self.own:
             rule = "give a name or a file" if word == "trace" else "give package.module:Class"
-            raise InputError(f"is a value of this process, and {why}: {rule}", field=word)
+            raise InputError(f"is an object of this process, and {why}: {rule}", field=word)
 
     def replaced(self, **changes: Any) -> Self:
         """Return a copy with other values, by names of parameters or of any part's fields.
 
-        The cluster stays what it is unless it is named, whatever trace or size of a twin is.
+        The cluster stays the same unless it is named, also if trace or size of a twin change.
 
         >>> Scenario().replaced(objective="las", interval_s=30.0).engine.interval_s
         30.0
@@ -309,7 +309,7 @@ class Scenario:
     def digest(self) -> str:
         """SHA-256 of everything that differs from its default, in hexadecimal.
 
-        An option that is added later leaves it as it is.
+        An option that is added later leaves it unchanged.
         """
         parts = {}
         for name in PARTS:
@@ -359,7 +359,7 @@ class Scenario:
 
 
 def _name_of(word: str, value: Any) -> str | None:
-    """Return the name of a trace, policy or objective for the parts."""
+    """Return the name of a trace, policy or objective; None for None."""
     if isinstance(value, str) and not value:
         raise InputError("must not be empty", field=word)
     if value is None or isinstance(value, str | Path):
@@ -379,7 +379,7 @@ Part = TypeVar("Part", bound="Workload | Scheduler | Failures")
 
 
 def _with(part: Part, asked: Mapping[str, Any]) -> Part:
-    """Return the part with the short arguments, which it must not contradict.
+    """Return the part with the short arguments set; a contradiction is refused.
 
     Raises
     ------
@@ -390,7 +390,7 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
     for name in sorted(given(part) & short.keys()):
         if (own := getattr(part, name)) != short[name]:
             kind = type(part).__name__
-            rule = f"is {shown(short[name])} and, in mo.{kind}, {shown(own)}: say one"
+            rule = f"is given twice: {shown(short[name])}, and {shown(own)} in mo.{kind}"
             raise InputError(rule, field=name)
     return replace(part, **short)
 
@@ -414,9 +414,9 @@ _GONE: dict[str, dict[str, object]] = {
     "scheduler": {"artifact_quirks": False},
     "engine": {"first_boundary": 1},
 }
-"""Settings that were removed, with the only value that is still read."""
+"""Removed settings, with the only value that is still accepted."""
 _NO_QUIRKS = (
-    "is not replayed any more: defects of published code are compared where it is repeated, "
+    "is not supported any more: the benchmark that repeats published code compares its defects, "
     "python -m benchmarks.published"
 )
 

@@ -22,7 +22,7 @@ SECONDS_TO_FIRST_LINE = 2.0
 REMEMBERED = 60
 """Rounds that the view of ``--watch`` draws."""
 LEAST_DONE = 0.02
-"""Part of the jobs that must be complete before the time left is shown."""
+"""Share of jobs that must be complete before the time left is shown."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -63,7 +63,7 @@ class Meter:
 
     @property
     def left_s(self) -> float | None:
-        """Wall time left at the same time per job; None while too few jobs are complete."""
+        """Estimated wall time left; None while too few jobs are complete."""
         if self.completed < max(1.0, LEAST_DONE * self.jobs):
             return None
         return self.elapsed_s * (self.jobs - self.completed) / self.completed
@@ -79,7 +79,7 @@ class Meter:
         return found if self.last.gap is None else [*found, f"gap {100.0 * self.last.gap:.2g} %"]
 
     def line(self) -> str:
-        """Return everything in one line."""
+        """Return the progress in one line."""
         left = "" if self.left_s is None else f", about {duration(self.left_s)} left"
         simulated = 0.0 if self.last is None else self.last.time_s / HOUR_S
         return (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared:
-    """Return the run with watchers of its policy, as a command line asks for.
+    """Attach the watchers that the command line asks for to the run's policy.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         )
 
     if explain:
-        # Prices of the solve that is there; what is displaced is found when a job is asked about.
+        # Prices of this solve only; displaced jobs are searched when a job is asked about.
         explainer = make_explainer(prepared.policy_options, Effort(jobs=0))
         watchers.append(ExplanationLog(out / EXPLAIN, explainer))
     asked = None
@@ -91,7 +91,7 @@ def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
 
 
 def require_explained(policy: str, folder: Path | None = None) -> None:
-    """Refuse to explain what a policy decided that proves nothing.
+    """Refuse to explain decisions of policies other than ``milp``.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def repeated(
 def reasons(
     prepared: Prepared, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
-    """Yield why a job got what it got in each of these rounds, by solving them again.
+    """Yield the reason for a job's allocation in each of these rounds, by solving them again.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def reason_at(scenario: Scenario, events: Sequence[Event], job: str, at_s: float
 
 
 def at_each(told: Iterable[tuple[float, str]]) -> Iterator[str]:
-    """Yield instant and text of each, or ``the same`` where the text repeats."""
+    """Yield a line per instant; a repeated text becomes ``the same``."""
     last = ""
     for time_s, text in told:
         shown = "the same" if text == last else text.replace("\n", "\n  ")

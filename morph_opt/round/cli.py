@@ -148,7 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namespace) -> None:
-    """Print a decision as text or JSON, and as text what is kept back and explained."""
+    """Print a decision as JSON, or as text with the jobs kept back and explanations."""
     from morph_opt.round.live.sources import live_text
     from morph_opt.round.snapshot import to_text
     from morph_opt.round.text import decision_text
@@ -168,7 +168,7 @@ def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namesp
 
 
 def _live(arguments: argparse.Namespace) -> Live | None:
-    """Read what a scheduler answered; None if a snapshot is given."""
+    """Read the answers of a live scheduler; None if a snapshot is given."""
     from morph_opt.core.documents import require_no_input
     from morph_opt.round.live.sources import read_live, write_snapshot
 
@@ -186,7 +186,7 @@ def _live(arguments: argparse.Namespace) -> Live | None:
 
 
 def _why(decided: RoundDecision, live: Live | None, job: str) -> str:
-    """Return why a job got what it got, or is kept back."""
+    """Explain a job's allocation, or why it is kept back."""
     if live is not None and job in live.held:
         return f"{job} waits: {live.held[job]}\n"
     return decided.why(job) + "\n"

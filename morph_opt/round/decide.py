@@ -229,7 +229,7 @@ class RoundDecision:
 
 
 def _where_any(field: str, entries: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return a field of a document, left out if it has no entries."""
+    """Return a document with one field, or none if the field has no entries."""
     return {field: list(entries)} if entries else {}
 
 
@@ -258,7 +258,7 @@ def _job(
 def _iteration_s(
     state: RoundState, speeds: SpeedModel, model: str, held: Assignment
 ) -> float | None:
-    """Return predicted seconds per iteration, on several node types that of the slowest."""
+    """Return predicted seconds per iteration, on the slowest of its node types."""
     cluster, nodes = state.cluster, held.placement.nodes
     times = [
         speeds.iteration_s(model, kind, held.placement.shape, held.plan, cluster.span(nodes))

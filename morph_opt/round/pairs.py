@@ -18,7 +18,7 @@ PairKey = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], str, Shape
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """Two models on the same GPUs.
+    """Speeds of two models on the same GPUs.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class PairRow:
 
     @property
     def keys(self) -> tuple[tuple[PairKey, tuple[float, float]], ...]:
-        """The row as it reads in either order."""
+        """Keys of the row, in both orders of its models."""
         (one, two), (left, right), (first, second) = self.models, self.plans, self.iteration_s
         return (
             (((one, two), (left, right), self.node_type, self.shape), (first, second)),
@@ -51,7 +51,7 @@ def pairs_of(
     cluster: Cluster,
     alone: Iterable[tuple[str, str, Shape, ExecutionPlan]],
 ) -> Iterator[PairRow]:
-    """Every pair that a speed model measures among these configurations.
+    """Return every pair that a speed model measures among these configurations.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def pairs_of(
 
 
 def pairs_to_json(rows: Iterable[PairRow]) -> list[dict[str, Any]]:
-    """The rows as JSON."""
+    """Return the rows as JSON."""
     return [plain(row) for row in rows]
 
 
 def pairs_from_json(document: Fields, kinds: dict[str, NodeType]) -> tuple[PairRow, ...]:
-    """The rows of a document's field ``pairs``; none if it has no such field."""
+    """Read the rows of a document's field ``pairs``; none without the field."""
     if not document.has("pairs"):
         return ()
     rows = document.objects("pairs", names_of(PairRow))

@@ -184,7 +184,7 @@ def _running(row: Fields, job: Job, cluster: Cluster) -> Assignment:
 
 
 def _require_possible(state: RoundState, speeds: SpeedModel, rows: Sequence[Fields]) -> None:
-    """Refuse a state in which jobs hold, or held last, what the strict check does not let pass."""
+    """Refuse a state whose current or last placements fail the strict check."""
     by_name = dict(zip((known.job.name for known in state.jobs), rows, strict=True))
     checks, now = BeliefChecks(speeds), StateFacts.of(state)
     for broken in checks.on(state.cluster).check(now.held.values(), now):

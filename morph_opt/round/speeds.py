@@ -82,7 +82,7 @@ class SpeedTable:
         self._models = tuple(sorted({row.model for row in self.rows}))
 
     def _require_slower_with_distance(self) -> None:
-        """Refuse what no network does; a round may then count on the tighter of two places."""
+        """Refuse speeds that increase with distance, because rounds rely on it."""
         for model, kind, shape, plan in dict.fromkeys(key[:4] for key in self._times):
             what = (model, kind, shape, plan)
             times = [

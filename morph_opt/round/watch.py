@@ -25,7 +25,7 @@ class Watcher(Protocol):
     """Observer that is called with every round."""
 
     def observe(self, state: RoundState) -> None:
-        """Take in a round that was decided before, as a resumed replay repeats it."""
+        """Take in a round that a resumed replay repeats."""
         ...
 
     def decided(self, state: RoundState, decision: Decision) -> None:
@@ -55,7 +55,7 @@ class WatchedPolicy(Policy):
         self._explainer = explainer
 
     def observe(self, state: RoundState) -> None:
-        """See a round that is decided elsewhere."""
+        """Pass on a round that is decided elsewhere."""
         self._policy.observe(state)
         for watcher in self._watchers:
             watcher.observe(state)
@@ -140,7 +140,7 @@ class RoundDumper:
             self._write_speeds(speeds, SPEEDS)
 
     def observe(self, state: RoundState) -> None:
-        """A repeated round was written when it was decided; it is written again.
+        """Write the state of a repeated round again.
 
         What a belief that learns said of it cannot be: where that was not written, neither is it.
         """
@@ -148,14 +148,14 @@ class RoundDumper:
             self._write(state)
 
     def decided(self, state: RoundState, decision: Decision) -> None:
-        """Write the state that was decided, and what a belief that learns said of it."""
+        """Write the state of a decided round, and the speeds of a belief that learns."""
         evidence = decision.evidence
         if self._learns and evidence is not None and state.index % self._every == 0:
             self._write_speeds(evidence.posed.poser.belief, self._speeds_of(state))
         self._write(state)
 
     def _speeds_of(self, state: RoundState) -> str:
-        """File of the speeds that a round is decided by."""
+        """Return the file of speeds by which a round is decided."""
         return f"speeds-{state.index:06d}.json" if self._learns else SPEEDS
 
     def _write_speeds(self, speeds: SpeedModel, name: str) -> None:
@@ -192,7 +192,7 @@ class ExplanationLog:
         self._opened = False
 
     def observe(self, state: RoundState) -> None:
-        """A repeated round was explained when it was decided."""
+        """Skip a repeated round, which was explained when it was decided."""
 
     def decided(self, state: RoundState, decision: Decision) -> None:
         """Explain the round and append one line."""
@@ -210,7 +210,7 @@ class ExplanationLog:
             file.write(line + "\n")
 
     def _keep_before(self, index: int) -> None:
-        """Cut the file behind the last whole line of an earlier round."""
+        """Cut the file after the last whole line of an earlier round."""
         text = read_text(self._path, LINES_BYTES) if exists(self._path) else ""
         kept: list[str] = []
         for line in text.split("\n")[:-1]:

@@ -96,7 +96,7 @@ replay --belief measured: --packing --trace gavel-96 | --belief: the prior must 
 replay --belief measured --online-fit | --online-fit: cannot be combined with --belief measured
 replay --belief measured --packing --trace naive | --packing: the speed table
 replay --belief measured --policy gavel:fairness | --belief: the policy 'gavel:fairness' remembers
-replay --belief measured --trace easyscale-twin | --belief: workers that take turns are as fast
+replay --belief measured --trace easyscale-twin | --belief: workers that take turns are equally fast
 replay --explai | unrecognized arguments: --explai
 round STATE --explain-jobs -1 | argument --explain-jobs: must be
 round STATE --explain-jobs 3 | argument --explain-jobs: has an effect together with --explain or
