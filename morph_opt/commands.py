@@ -32,14 +32,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("replay", "morph_opt.replay.cli", "replay a trace with one decision per round"),
         Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
         Command("sweep", "morph_opt.sweep.cli", "many replays: cached, on many machines"),
-        Command("live", "morph_opt.live.cli", "beside a real Slurm: observe, advise, act"),
+        Command("live", "morph_opt.live.cli", "with a real Slurm: observe, advise, act"),
         Command("plan", "morph_opt.plan.cli", "capacity: how many nodes, which fleet"),
     ),
     "look at runs": (
         Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
         Command("report.picture", "morph_opt.report.picture", "timelines, distributions as SVG"),
         Command("compare", "morph_opt.compare.cli", "two or more runs side by side"),
-        Command("explain", "morph_opt.explain.cli", "why a job of a run got what it got"),
+        Command("explain", "morph_opt.explain.cli", "why a job of a run waited or got its GPUs"),
         Command("export", "morph_opt.export.cli", "for Perfetto, for Batsim's tools, as tables"),
     ),
     "logs, clusters, speeds": (

@@ -27,7 +27,7 @@ mo.Scenario("naive", policy=3) | policy: must be a name, an object of mo.Policy
 mo.Scenario("naive", objective=3) | objective: must be a name, an object of mo.Objective
 mo.Scenario("naive", seed="a") | seed: must be a whole number from 0 to 2147483647, got 'a'
 mo.Scenario("naive", seed=np.arange(3)) | seed: must be a whole number from 0
-mo.Scenario("naive", workload=mo.Workload(trace="mt")) | trace: is 'naive' and, in mo.Workload
+mo.Scenario("naive", workload=mo.Workload(trace="mt")) | trace: is given twice: 'naive'
 mo.Scenario("naive", workload=mo.Workload) | workload: must be a Workload or None, got the class
 mo.Scenario("naive", state=3) | state: must be text, a path or None, got 3
 mo.Scenario("naive", engine={"interval_s": 30}) | engine: must be a ReplayConfig or None
@@ -56,7 +56,7 @@ mo.Scheduler(entity_weights={1: 2.0}) | entity_weights: must have names as keys
 mo.Workload(trace=5) | trace: must be text, got 5
 mo.ReplayConfig(interval_s=float("nan")) | interval_s: must be a number from 0.1
 mo.decide({"a": 1}) | state, a: unknown
-mo.decide({"a": {1, 2}}) | state: is not what JSON can say
+mo.decide({"a": {1, 2}}) | state: cannot be written as JSON
 mo.decide(5) | state: must be text, a path, a Snapshot or a dict, got 5
 mo.decide(STATE, policy=5) | policy: must be a name, an object of mo.Policy
 mo.decide(STATE, options={"gap": 1}) | options: must be a PolicyOptions or None

@@ -79,7 +79,7 @@ def _require_resumable(given: argparse.Namespace) -> None:
     if others:
         options_of = {action.dest: action.option_strings[-1] for action in make_parser()._actions}
         names = ", ".join(options_of[name] for name in others)
-        raise InputError(f"takes everything from the run, not {names}", field="--resume")
+        raise InputError(f"takes all options from the run; leave out {names}", field="--resume")
 
 
 def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary:

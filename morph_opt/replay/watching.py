@@ -77,10 +77,10 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
     options = prepared.scenario.scheduler
     if dump and any(job.requested_plan.family is PlanFamily.EST for job in prepared.trace.jobs):
-        rule = "states have no place for the speeds of workers that take turns"
+        rule = "cannot store the speeds of workers that take turns"
         raise InputError(rule, field="--dump-rounds")
     if dump and options.learns and options.policy != "milp":
-        rule = f"what {options.policy!r} has learnt is not known; with {options.learns} milp only"
+        rule = f"needs the policy milp with {options.learns}, not {options.policy!r}"
         raise InputError(rule, field="--dump-rounds")
     if explain and options.policy != "milp":
         rule = f"explains the policy milp only, not {options.policy!r}"

@@ -33,7 +33,7 @@ def make_parser() -> LineParser:
     parser = LineParser(
         prog="python -m morph_opt.round",
         description="Decide one scheduling round from a snapshot of a cluster.",
-        epilog="Policies, objectives and what each may be told: python -m morph_opt.policies. "
+        epilog="Policies, objectives and their options: python -m morph_opt.policies. "
         "Exit status: 0 decided; 1 the solver gave nothing usable and a fallback decided, "
         "or there is no answer at all; "
         "2 bad usage, a snapshot that contradicts itself, or rules that contradict each other.",
@@ -151,14 +151,13 @@ def _print(decided: RoundDecision, live: Live | None, arguments: argparse.Namesp
     """Print a decision as JSON, or as text with the jobs kept back and explanations."""
     from morph_opt.round.live.sources import live_text
     from morph_opt.round.snapshot import to_text
-    from morph_opt.round.text import decision_text
     from morph_opt.scheduling.explanation.text import explanation_text
 
     as_text = arguments.format == "text"
     explained = "" if decided.explanation is None else explanation_text(decided.explanation)
     if as_text:
         waiting = "" if live is None else live_text(live)
-        sys.stdout.write(decision_text(decided) + waiting + ("\n" + explained if explained else ""))
+        sys.stdout.write(decided.to_text() + waiting + ("\n" + explained if explained else ""))
     else:
         more = {}
         if live is not None:

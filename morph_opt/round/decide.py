@@ -19,7 +19,6 @@ from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
-from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.explanation.explainer import Explainer
 from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, rounded
 from morph_opt.scheduling.explanation.text import job_text
@@ -168,6 +167,21 @@ class RoundDecision:
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.to_table().to_html()}"
 
+    def to_text(self) -> str:
+        """Return a summary line and a table of the jobs."""
+        state = self.snapshot.state
+        head = f"round {state.index} at {state.time_s:g} s: {self.status}"
+        if self.value is not None:
+            head += f", {self.options.objective if self.policy == 'milp' else 'value'}"
+            head += f" {self.value:.6g}"
+        if self.gap is not None:
+            head += f", gap {self.gap:.3g}"
+        chosen = [] if self.chosen is None else [self.chosen]
+        notes = [f"beyond its request: {line}" for line in self.beyond]
+        notes += [f"note: {note}" for note in self.notes]
+        lines = [head, *chosen, "", self.to_table().to_text(), *([""] if notes else []), *notes]
+        return "\n".join(lines) + "\n"
+
     def why(self, job: str) -> str:
         """Explain what a job got: its value, its best option, and which jobs would pay.
 
@@ -210,7 +224,7 @@ class RoundDecision:
         sign = "" if form_of(file, "path") == ".lp" else "-"
         evidence = self.decision.evidence
         if evidence is None:
-            rule = "has a model of rounds with jobs under the policy milp only"
+            rule = "needs the policy milp and a round with jobs"
             raise InputError(rule, field="policy")
         method = ExactMip(make_solver(self.options.solver), self.options.formulation)
         model, unit, goal = whole_model(evidence.posed, method, _limits(self.options))
@@ -316,7 +330,7 @@ def decide(
     require_type("state", state, str, Path, Snapshot, dict)
     require_type("options", options, PolicyOptions, None)
     if options is not None and objective is not None:
-        raise InputError("is a field of options where those are given", field="objective")
+        raise InputError("is given next to options, which has it as a field", field="objective")
     if objective is None:
         objective = AUTO if options is None else options.objective
     decider = resolve(policy, objective)
@@ -332,7 +346,7 @@ def _snapshot(state: str | Path | Snapshot | dict[str, Any]) -> Snapshot:
     try:
         text = json.dumps(state)
     except (TypeError, ValueError) as error:
-        raise InputError(f"is not what JSON can say: {error}", field="state") from error
+        raise InputError(f"cannot be written as JSON: {error}", field="state") from error
     return parse_snapshot(text)
 
 
@@ -348,33 +362,33 @@ def decide_round(
     Parameters
     ----------
     snapshot
-        What is decided; its rules take the place of those of ``options`` if it has any.
+        The round; its rules replace those of ``options`` if it has any.
     options
         Objective, solver, gap and so on.
     policy
-        Name, import path, or what `resolve` found.
+        Name, import path, or a `Decider`.
     explain
-        Effort of an explanation; None: without one. Needs the policy ``milp``.
+        Effort of an explanation, which needs the policy ``milp``; None for no explanation.
 
     Returns
     -------
     RoundDecision
-        Equal to what a replay decides in the same state, for policies without a memory of
-        earlier rounds, but for ties: equal jobs are served by arrival, then name.
+        For policies without memory, the decision of a replay in the same state, except for
+        ties: equal jobs are served by arrival, then name.
 
     Raises
     ------
     InputError
         If policy, objective or solver are unknown, a baseline is given rules by its options,
-        or an explanation is asked of a policy that proves nothing.
+        or an explanation is requested from a policy that proves nothing.
     RuleConflictError
         If the rules leave no decision.
     AllocationError
-        If a policy of one's own breaks a rule.
+        If your own policy breaks a rule.
     """
     options = options or PolicyOptions()
     rules = snapshot.rules if snapshot.rules is not None else options.rules
-    options = _with_rules(options, rules)
+    options = replace(options, rules=rules)
     decider = policy if isinstance(policy, Decider) else resolve(policy, options.objective)
     name = decider.name
     if name in BASELINES and snapshot.rules is None and rules.rules:
@@ -423,8 +437,8 @@ def _with_effect(
 ) -> tuple[PolicyOptions, tuple[str, ...]]:
     """Return the options for this round, and notes on those without effect.
 
-    A scheduler that asks every minute with the same options gets its decision also in a round
-    without a job that they are about.
+    A scheduler that asks every minute with the same options gets a decision in every round, also
+    if no job is concerned by them.
     """
     idle = list(decider.without_effect(options, [known.job for known in snapshot.state.jobs]))
     if options.packing and decider.name in POLICIES and pair_speeds(snapshot.speeds) is None:
@@ -432,7 +446,3 @@ def _with_effect(
         options = replace(options, packing=False)
     notes = (f"{OPTIONS[name].flag} has no effect in this round: {why}" for name, why in idle)
     return options, tuple(notes)
-
-
-def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:
-    return options if options.rules is rules else replace(options, rules=rules)

@@ -58,7 +58,7 @@ class SpeedTable:
     Raises
     ------
     InputError
-        If a row stands twice, or a configuration is faster in a wider span.
+        If a row is listed twice, or a configuration is faster in a wider span.
     """
 
     def __init__(self, rows: Iterable[SpeedRow], pairs: Iterable[PairRow] = ()) -> None:
@@ -73,8 +73,8 @@ class SpeedTable:
             key = (row.model, row.node_type, found.shape, found.plan, row.span)
             if key in self._times:
                 raise InputError(
-                    f"{row.model} on {row.node_type} with {found.plan} on {found.shape} stands "
-                    "twice"
+                    f"{row.model} on {row.node_type} with {found.plan} on {found.shape} is "
+                    "listed twice"
                 )
             self._times[key] = found.iteration_s
             self._rows.setdefault((row.model, row.node_type), []).append(row)
@@ -163,7 +163,7 @@ def table_of(
     Parameters
     ----------
     pairs
-        With what it says of two of them on the same GPUs.
+        Also for two of them on the same GPUs.
     """
     domains = {node.nvlink_domain for node in cluster.nodes} - {None}
     spans = [Span.NVLINK] if domains else []

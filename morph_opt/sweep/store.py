@@ -83,7 +83,7 @@ class Found:
         path, digests = self.folder / name, self.folder / DIGESTS
         known = read_json(digests) if exists(digests) else None
         if not isinstance(known, dict) or not isinstance(known.get(name), str):
-            rule = f"has no digest of {name}: of another version, or damaged; it is left as it is"
+            rule = f"has no digest of {name}: of another version, or damaged; it is left unchanged"
             raise InputError(rule, file=str(digests))
         if digest_bytes(read_bytes(path, LINES_BYTES, unpack=False)) != known[name]:
             rule = "is not what the replay wrote; remove its folder to have the cell run again"
@@ -129,11 +129,11 @@ class CellStore:
         document = read_json(name) if exists(name) else None
         schema = document.get("schema") if isinstance(document, dict) else None
         if schema != SCHEMA:
-            rule = f"is no cell of this version ({SCHEMA}) but {schema!r}; it is left as it is"
+            rule = f"is no cell of this version ({SCHEMA}) but {schema!r}; it is left unchanged"
             raise InputError(rule, file=str(name), field="schema")
         if not isinstance(document, dict) or key_of(document) != key:
-            rule = "does not give the key that its folder is named by: damaged, or of another cell"
-            raise InputError(f"{rule}; it is left as it is", file=str(name))
+            rule = "does not match the key in its folder's name: damaged, or of another cell"
+            raise InputError(f"{rule}; it is left unchanged", file=str(name))
         if exists(place / SUMMARY) or exists(place / MISSED):
             return Found(key, place)
         return self._failed(key, place)

@@ -86,8 +86,8 @@ replay --from-state none.json | none.json
 replay --allow-code | argument --allow-code: has an effect together with --resume only
 replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat' does not know it
 replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only
-replay --resume x --interval 30 | --resume: takes everything from the run, not --interval
-replay --resume x --lost-work 3 --gap 0.1 | not --gap, --lost-work
+replay --resume x --interval 30 | --resume: takes all options from the run; leave out --interval
+replay --resume x --lost-work 3 --gap 0.1 | leave out --gap, --lost-work
 replay --belief nope | --belief: unknown belief 'nope'; known are truth, model, table, measured,
 replay --belief truth:0.7 | --belief: unknown belief 'truth:0.7' (did you mean 'truth'?); known
 replay --belief measured:0.7 | --belief: the prior of pairs has an effect together

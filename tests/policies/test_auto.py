@@ -14,7 +14,6 @@ from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.round.text import decision_text
 from morph_opt.scheduling.decision.promises import FACTOR, Promises
 from morph_opt.scheduling.policies.auto import OnGuesses, chosen, objective_for, promises_for
 from morph_opt.scheduling.policies.objectives.plain import SavedTime
@@ -124,7 +123,7 @@ def test_round_prints_the_choice_of_auto() -> None:
     decided, line = mo.decide(STATE), "auto: saved-time, because durations are known"
     document = decided.to_json()
     assert (document["objective"], document["chosen"]) == ("auto", line)
-    assert decision_text(decided).splitlines()[1] == line
+    assert decided.to_text().splitlines()[1] == line
     named = mo.decide(STATE, objective="throughput")
     assert "chosen" not in named.to_json()
-    assert "auto" not in decision_text(named)
+    assert "auto" not in named.to_text()

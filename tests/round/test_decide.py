@@ -17,7 +17,6 @@ from morph_opt.round import cli
 from morph_opt.round.decide import decide_round, make_explainer
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.round.snapshot import Snapshot
-from morph_opt.round.text import decision_text
 from morph_opt.scheduling.decision.rules.model import NonPreemptible, OperatorRules, TenantQuota
 from morph_opt.scheduling.explanation.conflict import RuleConflictError
 from morph_opt.scheduling.explanation.report import Effort
@@ -100,7 +99,7 @@ def test_the_table_says_which_running_job_is_stopped() -> None:
 def test_decide_with_other_policies_and_without_jobs() -> None:
     found = decide_round(snapshot(), policy="fifo").to_json()
     assert (found["status"], found["objective"], found["gap"]) == ("heuristic", None, None)
-    assert ", value " in decision_text(decide_round(snapshot(), policy="sia"))  # has no objective
+    assert ", value " in decide_round(snapshot(), policy="sia").to_text()  # has no objective
     idle = Snapshot(state(cluster(4)), LINEAR)
     assert decide_round(idle, explain=Effort()).to_json()["status"] == "idle"
 
@@ -111,7 +110,7 @@ def test_says_which_jobs_get_more_than_they_ask_for() -> None:
     found = decide_round(few, PolicyOptions(objective="throughput"))
     assert found.beyond == ("eval gets 8 GPUs and asks for 1",)
     assert found.to_json()["beyond_request"] == list(found.beyond)
-    assert "\nbeyond its request: eval gets 8 GPUs and asks for 1\n" in decision_text(found)
+    assert "\nbeyond its request: eval gets 8 GPUs and asks for 1\n" in found.to_text()
     asked = decide_round(few, policy="fifo")
     assert asked.beyond == ()
     assert "beyond_request" not in asked.to_json()

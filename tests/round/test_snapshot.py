@@ -201,7 +201,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("jobs.0.iterations", 10**30, "jobs[0].iterations", "at most"),
     ("cluster.gpu_types.0.price_per_hour", 0, "cluster.gpu_types[0].price_per_hour", "above 0"),
     ("speeds.rows.0.host_memory_gib", -1.0, "speeds.rows[0].host_memory_gib", "at least 0"),
-    ("speeds.rows.0.shape", "2", "speeds.rows", "stands twice"),
+    ("speeds.rows.0.shape", "2", "speeds.rows", "is listed twice"),
     ("rules", [], "rules", "must be an object"),
     ("rules", None, "rules", "must be an object, got null"),
     ("rules", {"curfew": []}, "rules.curfew", "unknown field"),
@@ -253,7 +253,7 @@ def test_resources_of_a_node_are_summed_over_jobs() -> None:
     [
         ("{", "is not JSON"),
         ('{"schema": NaN}', "schema: must be a finite number"),
-        ('{"round": 1, "round": 2}', "round: stands twice"),
+        ('{"round": 1, "round": 2}', "round: is given twice in one object"),
         ("[]", "must be an object, got a list"),
         ("1" * 5000, "one has thousands of digits"),
     ],

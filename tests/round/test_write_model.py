@@ -123,6 +123,6 @@ def test_unknown_model_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"path: must end in \.mps or \.lp, .*got 'round\.txt'"):
         mo.decide(STATE).write_model("round.txt")
     without_rules = replace(mo.read_snapshot(STATE), rules=None)
-    with pytest.raises(InputError, match="policy: has a model of rounds with jobs under"):
+    with pytest.raises(InputError, match="policy: needs the policy milp and a round with jobs"):
         decide_round(without_rules, policy="fifo").write_model(tmp_path / "round.lp")
     assert not list(tmp_path.iterdir())

@@ -260,7 +260,7 @@ def test_a_cell_of_another_version_is_left_alone(here: Path) -> None:
     document = json.loads(file.read_text())
     for change, complaint in (
         (document | {"schema": "morph-opt/cell/9"}, "is no cell of this version"),
-        (document | {"keep": ["x"]}, "does not give the key"),
+        (document | {"keep": ["x"]}, "does not match the key"),
     ):
         file.write_text(json.dumps(change))
         with pytest.raises(InputError, match=complaint):
