@@ -43,14 +43,14 @@ def placed(
 
 
 def test_new_parts_take_the_lowest_free_gpus_around_a_stay() -> None:
-    before = state(cluster(8), running("old", {0: [0, 3]}), queued("a", 2), queued("b", 4))
+    before = state(cluster(8), running("0", {0: [0, 3]}), queued("a", 2), queued("b", 4))
     view = CandidateBuilder(LINEAR).view(before)
     found = placed(before, view, [(STAY, ()), ("2", (0,)), ("4", (0,))])
-    assert found == {"old": {0: (0, 3)}, "a": {0: (1, 2)}, "b": {0: (4, 5, 6, 7)}}
+    assert found == {"0": {0: (0, 3)}, "a": {0: (1, 2)}, "b": {0: (4, 5, 6, 7)}}
 
 
 def test_gpus_of_a_job_that_leaves_are_free_at_once() -> None:
-    before = state(cluster(8), running("old", {0: [0, 1, 2, 3]}), queued("a", 4))
+    before = state(cluster(8), running("0", {0: [0, 1, 2, 3]}), queued("a", 4))
     view = CandidateBuilder(LINEAR).view(before)
     assert placed(before, view, [(NONE, ()), ("8", (0,))]) == {"a": {0: tuple(range(8))}}
 

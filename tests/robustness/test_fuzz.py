@@ -16,7 +16,7 @@ FILES = 30
 OPENS = {"read_bytes", "read_json", "read_lines", "read_rows", "read_text", "read_toml"}
 """Functions of `morph_opt.core.documents` that open a file."""
 NO_FORMAT = {
-    "morph_opt/documents": "the readers under all others",
+    "morph_opt/core/documents": "the readers under all others",
     "morph_opt/inputs/traces/cluster_twins": "shipped with the package",
     "morph_opt/inputs/traces/twins/gavel.py": "shipped with the package",
     "morph_opt/inputs/data/store.py": "compares checksums",
@@ -25,6 +25,7 @@ NO_FORMAT = {
     "morph_opt/audit/recorded.py": "config.toml of a run folder, of which it takes the cluster",
     "morph_opt/replay/scenario.py": "config.toml, behind `read_scenario`",
     "morph_opt/replay/prepare.py": "digest of a file that another reader has read",
+    "morph_opt/round/live/": "documents of schedulers, behind `read_live`",
     "morph_opt/round/watch.py": "its own growing file of explanations",
     "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",

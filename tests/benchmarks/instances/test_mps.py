@@ -177,7 +177,7 @@ def test_a_column_may_be_called_constant_where_there_is_none() -> None:
     builder.add_columns("constant", np.zeros((1, 0), int), 1.0)
     model = builder.build(np.ones(1))
     same(model, from_mps(to_mps(model)))
-    with pytest.raises(ValueError, match="stands for the constant"):
+    with pytest.raises(ValueError, match="holds the constant"):
         to_mps(builder.build(np.ones(1), 2.0))
 
 

@@ -74,24 +74,24 @@ def test_every_node_class_has_its_own_candidates() -> None:
 def test_columns_of_the_jobs() -> None:
     before = state(
         cluster(8),
-        replace(queued("a", 2, weight=2.0, submission_s=5.0), iterations_done=25.5),
         replace(
             running("b", {0: [0, 1, 2, 3]}, 2, guaranteed=True),
             restart_left_s=12.0,
             attained_gpu_s=77.0,
         ),
+        replace(queued("a", 2, weight=2.0, submission_s=5.0), iterations_done=25.5),
     )
     jobs = CandidateBuilder(LINEAR).view(before).problem.jobs
-    assert jobs.iterations_left.tolist() == [74.5, 100.0]
+    assert jobs.iterations_left.tolist() == [100.0, 74.5]
     assert jobs.request_iteration_s.tolist() == [4.0, 4.0]
-    assert jobs.guaranteed.tolist() == [False, True]
+    assert jobs.guaranteed.tolist() == [True, False]
     assert jobs.restart_s.tolist() == [30.0, 30.0]
-    assert jobs.restart_left_s.tolist() == [0.0, 12.0]
-    np.testing.assert_array_equal(jobs.stay_iteration_s, [np.nan, 2.0])
-    assert jobs.attained_gpu_s.tolist() == [0.0, 77.0]
-    assert jobs.submission_s.tolist() == [5.0, 0.0]
-    assert jobs.weight.tolist() == [2.0, 1.0]
-    assert jobs.running.tolist() == [False, True]
+    assert jobs.restart_left_s.tolist() == [12.0, 0.0]
+    np.testing.assert_array_equal(jobs.stay_iteration_s, [2.0, np.nan])
+    assert jobs.attained_gpu_s.tolist() == [77.0, 0.0]
+    assert jobs.submission_s.tolist() == [0.0, 5.0]
+    assert jobs.weight.tolist() == [1.0, 2.0]
+    assert jobs.running.tolist() == [True, False]
 
 
 def test_holds_and_side_demands() -> None:

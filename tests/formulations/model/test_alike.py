@@ -12,6 +12,7 @@ from formulations.alike import alike_candidates, counted
 from formulations.layout import RoundModel
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.scheduling.decision import pricing
+from morph_opt.scheduling.decision.params import LadderParams, PricingParams
 from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
@@ -120,6 +121,10 @@ def test_candidates_that_are_alike_share_a_number() -> None:
     assert np.unique(alike).size == np.unique(alike[0]).size
 
 
+COUNTED = LadderParams(pricing=PricingParams(counted_from=0))
+"""Jobs that are alike are counted in rounds of any size."""
+
+
 def test_large_rounds_are_solved_with_jobs_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """And decide what the round as posed decides: the same value, placed."""
     solved: list[int] = []
@@ -132,9 +137,8 @@ def test_large_rounds_are_solved_with_jobs_counted(monkeypatch: pytest.MonkeyPat
     for seed in range(6):
         problem, level = case(seed, times=1)
         best = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
-        monkeypatch.setattr(pricing, "ALIKE", 0)
         monkeypatch.setattr(pricing, "counted", noted)
-        found = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        found = RoundSolver(HighsSolver(), EXACT, params=COUNTED).ranked(problem, (level,))
         monkeypatch.undo()
         assert best.selection is not None
         assert found.selection is not None
