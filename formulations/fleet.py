@@ -315,7 +315,7 @@ def check(problem: FleetProblem, answer: FleetAnswer) -> None:
 
 def _check_nodes(problem: FleetProblem, nodes: Ints) -> None:
     if (nodes < 0).any() or (nodes > problem.most).any():
-        raise FleetError("used", "more nodes of a type than may be had")
+        raise FleetError("used", "more nodes of a type than the largest number")
     for family in sorted(set(problem.family.tolist()) - {-1}):
         chosen: Bools = (problem.family == family) & (nodes > 0)
         if int(chosen.sum()) > 1:
@@ -331,7 +331,7 @@ def _check_flows(
     used: dict[tuple[int, int, int], float] = {}
     for (w, t, b, run), gpu_s in zip(flows_of(problem).tolist(), answer.flow.tolist(), strict=True):
         if not b <= run <= b + problem.bins_late:
-            raise FleetError("spread", "work runs outside of its time")
+            raise FleetError("spread", "work runs outside its bins")
         given[w, t, b] = given.get((w, t, b), 0.0) + gpu_s
         used[w, t, run] = used.get((w, t, run), 0.0) + gpu_s
     for key in held.keys() | given.keys():

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formulations.shares.model import raise_model
+from benchmarks.fairness.kernel import raise_model
 from formulations.shares.problem import PairTable, ShareProblem, equal_share_rates
 from morph_opt.inputs.traces.twins.gavel import TYPES, twin_throughputs
 from morph_opt.scheduling.shares.max_min import Solve, lp_solver

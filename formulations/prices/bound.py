@@ -103,7 +103,7 @@ class Prices:
             else:
                 found.append(float(self.rule[at]))
         if left or (side != self.side).any():
-            raise ValueError("prices must be 0 for what cannot run out")
+            raise ValueError("prices of resources that cannot run out must be 0")
         if min(self.gpu.min(initial=0.0), self.side.min(initial=0.0), self.uplink) < 0.0:
             raise ValueError("prices must be at least 0")
         return np.asarray(found)

@@ -98,6 +98,6 @@ def require_returns(
     if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:
         raise ValueError("returns.node must name distinct nodes")
     if table.loose[returns.candidate[placed]].any():
-        raise ValueError("returns.node must be left to candidates that are not loose")
+        raise ValueError("returns.node is not allowed for loose candidates")
     if jobs.running[table.job[returns.candidate[placed]]].any():
-        raise ValueError("returns.node must be left to queued jobs: the others stay where they are")
+        raise ValueError("returns.node is only allowed for queued jobs: running jobs stay in place")

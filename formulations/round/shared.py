@@ -89,22 +89,24 @@ def _require_members(
     first, starts = shared.first[shared.option], shared.candidate >= 0
     ascending = (np.diff(shared.option, prepend=0) >= 0).all()
     if not ascending or (members < 2).any():
-        raise ValueError("shared.option must count up from 0, two jobs or more each")
+        raise ValueError("shared.option must count up from 0, with at least two jobs each")
     if np.unique(shared.option * jobs.count + shared.job).size < shared.job.size:
-        raise ValueError("shared.job must be another job")
+        raise ValueError("shared.job must not repeat a job of the option")
     if (table.job[shared.candidate[starts]] != shared.job[starts]).any():
-        raise ValueError("shared.candidate must be one of its job")
+        raise ValueError("shared.candidate must belong to its job")
     if not jobs.running[shared.job[~starts]].all():
-        raise ValueError("shared.candidate must not be a stay where nothing runs")
+        raise ValueError("shared.candidate must not be a stay of a queued job")
     of_classes = table.mixed | table.loose
     if of_classes[shared.candidate[starts]].any():
         raise ValueError("shared.candidate must be on nodes of one class, each part on its own")
     _require_one_place(shared, table)
     if (starts[first] & ~starts).any():
-        raise ValueError("shared.candidate of the first job must be a stay if another's is")
+        raise ValueError(
+            "shared.candidate of the first job must be a stay if that of another job is"
+        )
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     if (gang[shared.job[first]] != gang[shared.job])[~starts].any():
-        raise ValueError("shared options in which all stay must be of the same GPUs")
+        raise ValueError("shared options in which all jobs stay must be on the same GPUs")
 
 
 def _require_one_place(shared: SharedTable, table: CandidateTable) -> None:

@@ -118,7 +118,7 @@ class RoundProblem:
             If a job runs at another speed than before, starts or stops.
         """
         if not np.array_equal(jobs.stay_iteration_s, self.jobs.stay_iteration_s, equal_nan=True):
-            raise ValueError("jobs.stay_iteration_s must be what it was")
+            raise ValueError("jobs.stay_iteration_s must not change")
         found, members = altered(self, jobs=jobs), self.options.members
         startup_s = startups(found._tables(), members.job, members.alone)
         return altered(found, options=self.options.later(startup_s))
@@ -192,15 +192,17 @@ def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
         raise ValueError("candidates.part_gpus must not exceed the GPUs of a node of the class")
     has_parts = np.diff(c.part_start) > 0
     if (c.part_class[c.part_start[:-1][has_parts]] != c.node_class[has_parts]).any():
-        raise ValueError("candidates.part_class of the first part must be the candidate's")
+        raise ValueError(
+            "candidates.part_class of the first part must be the class of the candidate"
+        )
     if c.loose.any() and (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
-        raise ValueError("candidates.loose must be left to parts of one GPU")
+        raise ValueError("candidates.loose is only allowed for parts of one GPU")
     if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
         raise ValueError("candidates.iteration_s must be positive and finite")
     if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
         raise ValueError("candidates.scope must not be NODE for several parts")
     if (c.strict & (c.scope < Scope.LEAF)).any():
-        raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
+        raise ValueError("candidates.strict is only allowed for the scopes LEAF and POD")
 
 
 class LevelError(ValueError):

@@ -54,7 +54,7 @@ class ShareModel:
         return np.maximum(x, 0.0), np.maximum(y, 0.0)
 
 
-class _Polytope:
+class Polytope:
     """Columns x, y and the rows time and capacity; the throughput of a job as entries.
 
     Only jobs in ``free`` have columns; ``held`` GPUs of each type are taken by the others.
@@ -133,50 +133,6 @@ def fastest(problem: ShareProblem) -> Floats:
     return np.asarray(problem.speed.max(axis=1))
 
 
-def raise_model(
-    problem: ShareProblem,
-    base: Floats,
-    slope: Floats,
-    *,
-    pair: Ints | None = None,
-    scale: float = 1.0,
-    upper: float = np.inf,
-) -> ShareModel:
-    """Maximise ``t`` with ``thr_j >= base_j + t slope_j`` (row **share**): the max-min kernel.
-
-    Parameters
-    ----------
-    base, slope
-        Steps per second, shape (J,); the slope at least 0. Rows with both 0 are left out.
-    pair
-        (pair, type) columns to offer, shape (n, 2); all allowed ones by default.
-    scale
-        Unit of the column ``t / scale``, which brings it to the size of 1.
-    upper
-        Upper bound of t.
-    """
-    top = _Polytope("target shares: raise", problem, pair)
-    t = top.builder.add_columns(
-        "t", np.zeros((1, 0), dtype=np.int64), upper / scale, integer=False, lower=-np.inf
-    )
-    rows = np.flatnonzero((slope > 0) | (base > 0))
-    size = 1.0 / fastest(problem)
-    column = np.full(rows.size, t[0])
-    top.builder.add_rows(
-        "share",
-        rows[:, None],
-        (base * size)[rows],
-        np.inf,
-        [
-            *top.restricted(rows, size),
-            (np.arange(rows.size), column, -(slope * size)[rows] * scale),
-        ],
-    )
-    cost = np.zeros(int(t[0]) + 1)
-    cost[t[0]] = 1.0
-    return top.done(cost)
-
-
 def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = None) -> ShareModel:
     """Maximise ``sum value[j,m] T[j,m] x[j,m]`` with ``thr_j >= floor_j`` (row **slo**).
 
@@ -188,7 +144,7 @@ def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = Non
         Steps per second that must be reached, shape (J,); 0 for none. Floors below
         ``SHARES.negligible`` of the job's top speed have no row: the caller grants them afterwards.
     """
-    top = _Polytope("target shares: value", problem, None)
+    top = Polytope("target shares: value", problem, None)
     cost = np.zeros(top.x.size + top.y.size)
     for entry, columns in ((0, top.single), (1, top.pair), (2, top.pair)):
         job, place, throughput = top.throughput[entry]
@@ -206,7 +162,7 @@ def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
 
     Columns ``keep[j]`` in {0, 1} follow the shares; row **slo**: ``thr_j / floor_j >= keep_j``.
     """
-    top = _Polytope("target shares: keep SLOs", problem, None)
+    top = Polytope("target shares: keep SLOs", problem, None)
     rows = np.flatnonzero(floor > 0)
     keep = top.builder.add_columns("keep", rows[:, None], 1.0)
     size = np.zeros(problem.jobs)
@@ -242,7 +198,7 @@ def headroom_model(
     pattern = np.full(problem.jobs, -1, dtype=np.int64) if pattern is None else pattern
     constant, per_step = affine_shares(problem.speed, np.maximum(pattern, 0))
     held = problem.gang @ (constant + per_step * floor[:, None])
-    top = _Polytope("target shares: headroom", problem, None, free=pattern < 0, held=held)
+    top = Polytope("target shares: headroom", problem, None, free=pattern < 0, held=held)
     rows = np.flatnonzero((pattern < 0) & ((floor > 0) | (room > 0)))
     rise = top.builder.add_columns(
         "rise", rows[:, None], np.where(room[rows] > 0, 1.0, 0.0), integer=False

@@ -99,7 +99,6 @@ ROWS = {
     "export run --to perfetto": "--out x.json.gz",
     "export run --to batsim": "--per-job",
     "export run --to tables": "--format parquet",
-    "policies": "--markdown",
     "traces lint helios.csv": "--format sacct | --cluster 1x2 | --capacity c.csv | --json r.json",
     "traces lint helios.csv --json r.json": "--rows",
     "traces capacity c.csv --trace helios:helios.csv --cluster 1x8": "--out e2.csv",

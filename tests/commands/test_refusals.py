@@ -144,7 +144,6 @@ export r --to tables --per-job | argument --per-job: has an effect with --to bat
 export r --to batsim --format csv | argument --format: has an effect with --to tables only
 traces describe a.txt --pictures png | argument --pictures: has an effect together with --out only
 traces lint a.txt --rows | argument --rows: has an effect together with --json only
-policies fifo --markdown | argument --markdown: prints every name: give none
 report.picture cdf r --out x.png | --out: must end in .svg
 """
 

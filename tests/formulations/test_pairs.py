@@ -325,9 +325,9 @@ def _with(problem: RoundProblem, **columns: object) -> RoundProblem:
         ({"candidate": np.asarray([0, 1, -1, -1, -1, 2, -1, 1])}, "candidate must lie below 3"),
         ({"candidate": np.asarray([0, 1, -1, -1, -2, 0, -1, 1])}, "candidate must lie below 3"),
         ({"candidate": np.asarray([0, 0, -1, -1, -1, 0, -1, 1])}, "one of its job"),
-        ({"candidate": np.asarray([-1, 1, -1, -1, -1, 0, -1, 1])}, "where nothing runs"),
+        ({"candidate": np.asarray([-1, 1, -1, -1, -1, 0, -1, 1])}, "a stay of a queued job"),
         ({"iteration_s": np.asarray([0.0, *[1.0] * 7])}, "positive"),
-        ({"option": np.asarray([0, 0, 0, 1, 1, 2, 3, 3])}, "two jobs or more each"),
+        ({"option": np.asarray([0, 0, 0, 1, 1, 2, 3, 3])}, "at least two jobs each"),
         ({"option": np.asarray([1, 1, 0, 0, 2, 2, 3, 3])}, "count up"),
         ({"gang": np.asarray([0, 0, 2])}, r"gang must have shape \(4,\)"),
         ({"gang": np.asarray([0, 1, 0, 3])}, "running jobs"),
@@ -351,7 +351,7 @@ def test_running_job_does_not_share_with_a_starting_one() -> None:
         candidate=np.asarray([0, -1]),
         iteration_s=np.ones(2),
     )
-    with pytest.raises(ValueError, match="must be a stay if another's is"):
+    with pytest.raises(ValueError, match="must be a stay if that of another job is"):
         replace(problem, candidates=start, shared=shared)
 
 

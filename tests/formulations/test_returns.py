@@ -145,7 +145,7 @@ def test_contradicting_tables_are_refused() -> None:
         ({"candidate": np.asarray([1, 1, 9])}, "candidate must lie below 3"),
         ({"node": np.asarray([7])}, "node must lie below 2"),
         ({"startup_s": np.asarray([5.0, -1.0, 4.0])}, "startup_s must be finite"),
-        ({"candidate": np.asarray([1, 0, 2])}, "must be left to queued jobs"),
+        ({"candidate": np.asarray([1, 0, 2])}, "only allowed for queued jobs"),
         ({"node_start": np.asarray([0, 0, 2, 2]), "node": np.asarray([0, 1])}, "for each part"),
     ):
         with pytest.raises(ValueError, match=rule):

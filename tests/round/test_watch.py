@@ -268,7 +268,7 @@ def test_a_replay_is_explained_from_the_solves_that_decided(
         solved.append(posed.state.index)
         return solve(case, posed, *forced)
 
-    monkeypatch.setattr("morph_opt.scheduling.explanation.refusals.MemoryFilter", Counted)
+    monkeypatch.setattr("morph_opt.scheduling.explanation.explainer.MemoryFilter", Counted)
     monkeypatch.setattr("morph_opt.scheduling.explanation.case.Case.solve", once)
     exact = [*MORE, "--method", "exact", "--gap", "0"]
     assert cli.main([*exact, "--out", "run", "--explain"]) == 0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.fairness.kernel import raise_model
 from formulations.shares.kernel import Demands
-from formulations.shares.model import raise_model
 from formulations.shares.problem import (
     ShareProblem,
     check_shares,

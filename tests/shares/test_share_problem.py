@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.shares.model import raise_model, slo_model, value_model
+from benchmarks.fairness.kernel import raise_model
+from formulations.shares.model import slo_model, value_model
 from formulations.shares.problem import (
     PairTable,
     ShareProblem,

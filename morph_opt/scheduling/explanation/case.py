@@ -106,7 +106,7 @@ class Case:
             return True
         if solved.outcome.status is Status.INFEASIBLE:
             return False
-        raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
+        raise UnexplainedError(f"the solver found no answer: {solved.outcome.message}")
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
         """Build the model of a round under one goal."""

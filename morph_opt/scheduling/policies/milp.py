@@ -302,7 +302,7 @@ def method_of(options: PolicyOptions) -> RoundMethod:
     if options.formulation != "node_pattern":
         if options.method == "ladder":
             raise InputError(
-                f"counts nodes, not with this {typed('--formulation')}", field="--method"
+                f"'ladder' needs {typed('--formulation')} node_pattern", field="--method"
             )
         return exact
     return Ladder(solver)

@@ -173,7 +173,7 @@ def cost(
     outcome = solve(value_model(problem, value, floor).model)
     dropped: tuple[int, ...] = ()
     if outcome.x is None and outcome.status is not Status.INFEASIBLE:
-        raise ValueError(f"whether all SLOs can be kept could not be found out: {outcome.message}")
+        raise ValueError(f"it is unknown whether all SLOs can be kept: {outcome.message}")
     if outcome.x is None:
         dropped = _dropped(problem, floor, solver)
         floor = floor.copy()

@@ -127,8 +127,8 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
     bound = value if policy in LEXICOGRAPHIC else found.bound
     if not abs(bound - value) <= CLAIM * min(abs(bound), abs(value)):
         raise ValueError(
-            f"{policy}: the shares found are worth {value:.9g}, and all that is proven is "
-            f"{bound:.9g}: the numbers of the jobs differ by more than can be solved exactly"
+            f"{policy}: the shares have the value {value:.9g}, the proven bound is {bound:.9g}: "
+            "the numbers of the jobs differ too much to be solved exactly"
         )
     return replace(found, objective=value, bound=bound)
 

@@ -97,12 +97,15 @@ def test_the_check_names_what_a_gang_over_classes_breaks(
     ("columns", "message"),
     [
         ({"part_class": np.asarray([0, 2])}, r"candidates\.part_class must lie in 0\.\.1"),
-        ({"part_class": np.asarray([1, 1])}, "of the first part must be the candidate's"),
+        (
+            {"part_class": np.asarray([1, 1])},
+            "of the first part must be the class of the candidate",
+        ),
         (
             {"part_class": np.asarray([0, 1]), "part_gpus": np.asarray([2, 3])},
             "must not exceed the GPUs of a node of the class",
         ),
-        ({"loose": np.asarray([True])}, "loose must be left to parts of one GPU"),
+        ({"loose": np.asarray([True])}, "loose is only allowed for parts of one GPU"),
     ],
 )
 def test_contradicting_columns_are_refused(columns: dict[str, np.ndarray], message: str) -> None:

@@ -153,7 +153,7 @@ def test_a_later_round_is_refused_where_jobs_start_stop_or_run_otherwise() -> No
     problem = base()
     for pace_s in ([np.nan, np.nan], [1.0, 2.0], [np.nan, 77.0]):
         jobs = replace(problem.jobs, stay_iteration_s=np.asarray(pace_s))
-        with pytest.raises(ValueError, match=r"jobs\.stay_iteration_s must be what it was"):
+        with pytest.raises(ValueError, match=r"jobs\.stay_iteration_s must not change"):
             problem.later(jobs)
 
 
