@@ -321,17 +321,17 @@ def _with(problem: RoundProblem, **columns: object) -> RoundProblem:
     [
         ({"job": np.asarray([2, 3, 0, 1])}, r"job must have shape \(8,\)"),
         ({"job": np.asarray([2, 9, 0, 1, 0, 2, 1, 3])}, "job must lie below 4"),
-        ({"job": np.asarray([2, 2, 0, 1, 0, 2, 1, 3])}, "another job"),
+        ({"job": np.asarray([2, 2, 0, 1, 0, 2, 1, 3])}, "not repeat a job"),
         ({"candidate": np.asarray([0, 1, -1, -1, -1, 2, -1, 1])}, "candidate must lie below 3"),
         ({"candidate": np.asarray([0, 1, -1, -1, -2, 0, -1, 1])}, "candidate must lie below 3"),
-        ({"candidate": np.asarray([0, 0, -1, -1, -1, 0, -1, 1])}, "one of its job"),
+        ({"candidate": np.asarray([0, 0, -1, -1, -1, 0, -1, 1])}, "belong to its job"),
         ({"candidate": np.asarray([-1, 1, -1, -1, -1, 0, -1, 1])}, "a stay of a queued job"),
         ({"iteration_s": np.asarray([0.0, *[1.0] * 7])}, "positive"),
         ({"option": np.asarray([0, 0, 0, 1, 1, 2, 3, 3])}, "at least two jobs each"),
         ({"option": np.asarray([1, 1, 0, 0, 2, 2, 3, 3])}, "count up"),
         ({"gang": np.asarray([0, 0, 2])}, r"gang must have shape \(4,\)"),
         ({"gang": np.asarray([0, 1, 0, 3])}, "running jobs"),
-        ({"gang": np.zeros(0, dtype=np.int64)}, "of the same GPUs"),
+        ({"gang": np.zeros(0, dtype=np.int64)}, "on the same GPUs"),
     ],
 )
 def test_tables_that_contradict_each_other_are_refused(

@@ -138,7 +138,7 @@ def test_a_point_is_read_from_the_names_of_its_columns(build: Any) -> None:
 @pytest.mark.parametrize(
     ("columns", "rule"),
     [
-        ({"job": np.asarray([0, 1, 0]), "candidate": np.asarray([0, 2, 1])}, "another job"),
+        ({"job": np.asarray([0, 1, 0]), "candidate": np.asarray([0, 2, 1])}, "not repeat a job"),
         ({"candidate": np.asarray([0, 2, 5])}, "one node class with"),
         ({"node_set": np.asarray([1, 0, 0, 0, 2, 0])}, "one node set with"),
     ],
