@@ -11,13 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from morph_opt.core.domain import InputError
+import morph_opt as mo
 from morph_opt.sweep.executors import FIELD
 from morph_opt.sweep.parameters import PROCESSES
 
 
 class RayExecutor(Executor):
-    """Tasks of one CPU each on a Ray cluster; what loses its worker is tried again.
+    """Tasks of one CPU each on a Ray cluster; a task that loses its worker is repeated.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class RayExecutor(Executor):
         self._asked: list[Any] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A task of Ray; its exceptions are those of the future."""
+        """Submit a task of Ray; the future has its exceptions."""
         task = self._ray.remote(num_cpus=1, max_retries=PROCESSES.retries)(fn)
         self._asked.append(task.remote(*args, **kwargs))
         future: Future[Any] = self._asked[-1].future()
@@ -58,7 +58,7 @@ def executor() -> RayExecutor:
     try:
         import ray
     except ImportError as error:
-        raise InputError("needs Ray: pip install ray", field=FIELD) from error
+        raise mo.InputError("needs Ray: pip install ray", field=FIELD) from error
     try:
         ray.init(
             include_dashboard=None if "RAY_ADDRESS" in os.environ else False,
@@ -67,5 +67,5 @@ def executor() -> RayExecutor:
         )
     except Exception as error:  # Ray raises a plain one where it does not start within 30 s
         why = " ".join(str(error).split())[:200]
-        raise InputError(f"no Ray cluster ({why})", field=FIELD) from error
+        raise mo.InputError(f"no Ray cluster ({why})", field=FIELD) from error
     return RayExecutor(ray)

@@ -18,8 +18,7 @@ from morph_opt.core.documents.options import read_given
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.units import HOUR_S
-from morph_opt.replay.prepare import prepare
-from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
@@ -46,7 +45,7 @@ class Stretch:
     Parameters
     ----------
     from_s, until_s
-        Instants.
+        Start and end of the interval, in seconds.
     words
         State of the job: ``queued``, or its allocation.
     """
@@ -136,7 +135,7 @@ def why(
     else:
         scenario = read_scenario(path / CONFIG)
         require_explained(scenario.scheduler.policy, path)
-        reasons_of = partial(_reasons, scenario)
+        reasons_of = partial(reasons, scenario)
     found = stretches(events, job, from_s, until_s)
     if not found:
         until = "the end" if math.isinf(until_s) else f"{until_s / HOUR_S:g} h"
@@ -181,13 +180,6 @@ def _live_table(path: Path) -> Fields | None:
     """Return the settings of a live controller's run; None for a replay."""
     config = Fields(read_toml(path / CONFIG)[0], "", str(path / CONFIG), None)
     return config.object(LIVE, None) if config.given(LIVE) else None
-
-
-def _reasons(
-    scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
-) -> Iterator[str]:
-    """Yield the reasons for a job's allocation in a replay."""
-    return reasons(prepare(scenario), events, wanted, job)
 
 
 def _kept_reasons(

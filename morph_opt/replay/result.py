@@ -143,7 +143,7 @@ def result_of_log(
     trace, cluster, truth
         Jobs, their cluster, and their true speeds.
     events, rows
-        The whole log, and a row for each of its rounds.
+        The whole log, and one row per round.
     labels
         Further values of ``summary.json``.
 

@@ -288,7 +288,7 @@ class Driver:
     tally
         Figures kept while the replay runs.
     early
-        Ends the replay once its SLO is missed for certain; None without an SLO.
+        Check that ends the replay once it is certain to miss its SLO; None without an SLO.
     """
 
     def __init__(

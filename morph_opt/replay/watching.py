@@ -157,7 +157,7 @@ def repeated(
 
 
 def reasons(
-    prepared: Prepared, events: Sequence[Event], wanted: set[int], job: str
+    scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
     """Yield the reason for a job's allocation in each of these rounds, by solving them again.
 
@@ -170,6 +170,7 @@ def reasons(
     from morph_opt.scheduling.explanation.report import Effort, UnexplainedError
     from morph_opt.scheduling.explanation.text import job_text
 
+    prepared = prepare(scenario)
     explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
 
     def told() -> Iterator[tuple[float, str]]:
@@ -198,7 +199,7 @@ def reason_at(scenario: Scenario, events: Sequence[Event], job: str, at_s: float
     """
     require_explained(scenario.scheduler.policy)
     wanted = {round_at(events, at_s).index}
-    found = list(reasons(prepare(scenario), events, wanted, job))
+    found = list(reasons(scenario, events, wanted, job))
     if not found:
         raise InputError("the round has no jobs", field="job")
     return found[-1]

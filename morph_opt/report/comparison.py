@@ -25,7 +25,7 @@ class Figure:
     form
         Formats the number.
     least_is_best
-        Whether a smaller number is better; None where neither is.
+        Whether a smaller number is better; None if neither is.
     bound
         Key of the lower bound over all schedules.
     """

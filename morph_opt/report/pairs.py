@@ -29,11 +29,11 @@ class Pairs:
     Parameters
     ----------
     names
-        Of all runs.
+        Names of all runs.
     found
-        Jobs of the two runs, by choice; the first entry is what a page shows at first.
+        Jobs of the two runs, by choice; a page shows the first entry first.
     reasons
-        Why a choice is not there, in sentences.
+        Reasons why a choice is missing, in sentences.
     """
 
     names: tuple[str, ...]

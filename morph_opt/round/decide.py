@@ -47,11 +47,11 @@ class RoundDecision:
     Parameters
     ----------
     snapshot, policy, options
-        What was decided, by whom.
+        The round, and the policy with its options.
     decision
         Allocation and report.
     explanation
-        None unless asked for.
+        Explanation; None unless requested.
     notes
         Options that had no effect in this round, each with the reason.
     """
@@ -206,7 +206,7 @@ class RoundDecision:
         Parameters
         ----------
         path
-            ``.gz`` and ``.xz`` behind the ending compress.
+            File to write; a further ``.gz`` or ``.xz`` compresses it.
 
         Returns
         -------
@@ -313,18 +313,18 @@ def decide(
     Parameters
     ----------
     state
-        A `Snapshot`, the path of one (``docs/round.md`` has the format), or what the JSON of one
-        says, as a dict.
+        A `Snapshot`, the path of one (``docs/round.md`` has the format), or its JSON
+        as a dict.
     objective, policy
-        Names, or objects of one's own, or the classes that make them from belief and options; the
-        objective is of the policy ``milp``, ``auto`` where none is named.
+        Names, your own objects, or the classes that make them from belief and options. The
+        objective serves the policy ``milp``; the default is ``auto``.
     options
         All options of a policy, the objective included.
 
     Raises
     ------
     InputError
-        If an objective is given beside options; otherwise as
+        If an objective is given next to options; otherwise as
         `morph_opt.round.reader.read_snapshot` and `decide_round`.
     """
     require_type("state", state, str, Path, Snapshot, dict)

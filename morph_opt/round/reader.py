@@ -59,9 +59,9 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
     text
         The document.
     file
-        Shown in complaints.
+        Name of the file in error messages.
     folder
-        Where a file of speeds is looked for; None: the working folder.
+        Folder of a file of speeds; None for the working folder.
     """
     value: Any = None
     try:

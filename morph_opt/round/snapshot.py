@@ -34,7 +34,7 @@ class Snapshot:
     state
         Cluster, jobs, and the GPUs that they hold.
     speeds
-        Speeds that the decision goes by.
+        Believed speeds.
     rules
         Operator's rules; None without any.
     """
@@ -59,7 +59,7 @@ def state_to_json(
     Parameters
     ----------
     state
-        What to write.
+        State to write.
     speeds
         ``"model"``, ``{"file": ...}`` or ``{"rows": [...]}``; see ``docs/round.md``.
     rules

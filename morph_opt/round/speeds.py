@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 from morph_opt.core.documents import Fields, names_of, plain
@@ -17,9 +18,8 @@ from morph_opt.core.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.core.domain._validate import require_iteration_s
-from morph_opt.inputs.perf.speed import Configuration, SpeedModel
-from morph_opt.round.pairs import PairRow, pairs_from_json, pairs_of, pairs_to_json
+from morph_opt.core.domain._validate import require_iteration_s, require_name
+from morph_opt.inputs.perf.speed import Configuration, SpeedModel, pair_speeds
 
 ROW_FIELDS = ("model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand))
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
@@ -36,7 +36,7 @@ class SpeedRow:
     configuration
         Shape, plan, seconds per iteration, side demand.
     span
-        Only for placements of that span; None: of any.
+        Span of the placements that it is for; None for any.
     """
 
     model: str
@@ -45,15 +45,48 @@ class SpeedRow:
     span: Span | None = None
 
 
+PairKey = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """Speeds of two models on the same GPUs.
+
+    Parameters
+    ----------
+    models, plans
+        Models, and plans, of the first and the second job.
+    node_type, shape
+        Name of the type of nodes; GPUs per node, of both.
+    iteration_s
+        Seconds per iteration of each while both run.
+    """
+
+    models: tuple[str, str]
+    plans: tuple[ExecutionPlan, ExecutionPlan]
+    node_type: str
+    shape: Shape
+    iteration_s: tuple[float, float]
+
+    @property
+    def keys(self) -> tuple[tuple[PairKey, tuple[float, float]], ...]:
+        """Keys of the row, in both orders of its models."""
+        (one, two), (left, right), (first, second) = self.models, self.plans, self.iteration_s
+        return (
+            (((one, two), (left, right), self.node_type, self.shape), (first, second)),
+            (((two, one), (right, left), self.node_type, self.shape), (second, first)),
+        )
+
+
 class SpeedTable:
     """Speed model of listed rows.
 
     Parameters
     ----------
     rows
-        In the order in which `configurations` gives them.
+        Rows, in the order of `configurations`.
     pairs
-        Of two jobs on the same GPUs.
+        Rows of two jobs on the same GPUs.
 
     Raises
     ------
@@ -163,7 +196,7 @@ def table_of(
     Parameters
     ----------
     pairs
-        Also for two of them on the same GPUs.
+        Whether pairs of jobs on the same GPUs are included.
     """
     domains = {node.nvlink_domain for node in cluster.nodes} - {None}
     spans = [Span.NVLINK] if domains else []
@@ -203,9 +236,35 @@ def _rows_of(
     return found
 
 
+def pairs_of(
+    speeds: SpeedModel,
+    cluster: Cluster,
+    alone: Iterable[tuple[str, str, Shape, ExecutionPlan]],
+) -> Iterator[PairRow]:
+    """Return every pair that a speed model measures among these configurations.
+
+    Parameters
+    ----------
+    alone
+        Model, name of the node type, shape and plan of each configuration of a single job.
+    """
+    measured = pair_speeds(speeds)
+    if measured is None:
+        return
+    kinds = {kind.name: kind for kind in cluster.node_types}
+    where: dict[tuple[str, Shape], list[tuple[str, ExecutionPlan]]] = {}
+    for model, kind, shape, plan in dict.fromkeys(alone):
+        where.setdefault((kind, shape), []).append((model, plan))
+    for (kind, shape), ways in where.items():
+        for (one, left), (two, right) in combinations_with_replacement(ways, 2):
+            pace_s = measured.paired_iteration_s((one, two), (left, right), kinds[kind], shape)
+            if pace_s is not None:
+                yield PairRow((one, two), (left, right), kind, shape, pace_s)
+
+
 def table_to_json(table: SpeedTable) -> dict[str, Any]:
     """Return the table as the fields ``rows`` and, if it has any, ``pairs``."""
-    pairs = {"pairs": pairs_to_json(table.pairs)} if table.pairs else {}
+    pairs = {"pairs": [plain(row) for row in table.pairs]} if table.pairs else {}
     return {"rows": rows_to_json(table)} | pairs
 
 
@@ -249,3 +308,22 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
             raise row.error("span", rule)
         span = SPANS[word]
     return SpeedRow(row.text("model"), name, found, span)
+
+
+def pairs_from_json(document: Fields, kinds: dict[str, NodeType]) -> tuple[PairRow, ...]:
+    """Read the rows of a document's field ``pairs``; none without the field."""
+    if not document.has("pairs"):
+        return ()
+    rows = document.objects("pairs", names_of(PairRow))
+    return tuple(_pair_from_json(row, kinds) for row in rows)
+
+
+def _pair_from_json(row: Fields, kinds: dict[str, NodeType]) -> PairRow:
+    found = row.make(PairRow)
+    if found.node_type not in kinds:
+        raise row.error("node_type", f"the cluster has no node of type {found.node_type!r}")
+    for name in found.models:
+        row.built(partial(require_name, "models", name))
+    for value in found.iteration_s:
+        row.built(partial(require_iteration_s, value))
+    return found

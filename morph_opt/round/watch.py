@@ -39,11 +39,11 @@ class WatchedPolicy(Policy):
     Parameters
     ----------
     policy
-        Decides.
+        Policy that decides.
     watchers
         Called after each decision, in order.
     explainer
-        Asked which rules are in conflict when a round has no decision; None: nobody is.
+        Explainer that finds the rules in conflict if a round has no decision; None for none.
     """
 
     def __init__(
@@ -84,20 +84,20 @@ class RoundDumper:
     Parameters
     ----------
     folder
-        Made when needed; must be empty unless a run is resumed.
+        Folder, made on first use; it must be empty unless a run is resumed.
     speeds, cluster, models
-        What the policy believes about which models on which cluster. A belief that learns is None:
-        then every round has a file of speeds of its own, of what its decision went by.
+        Speeds that the policy believes, for these models on this cluster. They are None for a
+        belief that learns: then every round has its own file of speeds.
     rules
         Operator's rules.
     pairs
-        Write speeds of two jobs on the same GPUs, too.
+        Whether to write speeds of pairs of jobs as well.
     every
-        Rounds whose number is a multiple of it are written.
+        Step between the numbers of written rounds.
     compress
-        Write ``.json.gz``.
+        Whether to write ``.json.gz``.
     resume
-        Files of the run that is being finished may be there.
+        Whether the folder may hold files of the run that is being finished.
 
     Raises
     ------
@@ -181,9 +181,9 @@ class ExplanationLog:
     Parameters
     ----------
     path
-        The file; its folder exists by the time of the first decision.
+        File to write; its folder must exist at the first decision.
     explainer
-        Of the policy.
+        Explainer of the policy.
     """
 
     def __init__(self, path: Path, explainer: Explainer) -> None:

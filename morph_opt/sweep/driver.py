@@ -79,7 +79,7 @@ def run_cells(
     on
         See `morph_opt.sweep.executors`; None: a child process per core.
     limits
-        Of each cell.
+        Limits of each cell.
     retry_failed
         Whether to run failed cells again. Without it only those are run again that were lost
         with their worker, or failed by a limit that is wider now.

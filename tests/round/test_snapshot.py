@@ -17,10 +17,9 @@ from morph_opt.core.domain import GpuType, InputError, Leaf, Node, NodeType, Spa
 from morph_opt.inputs.clusters.spec import LISTED_FIELDS
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.round import reader as fields
-from morph_opt.round.pairs import PairRow
 from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import state_to_json, to_text, write_document
-from morph_opt.round.speeds import ROW_FIELDS, rows_to_json, table_of
+from morph_opt.round.speeds import ROW_FIELDS, PairRow, rows_to_json, table_of
 from tests.policies.worlds import random_world
 from tests.round.documents import document, spoiled
 
@@ -158,7 +157,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     ),
     ("cluster.node_types.0.gpus", 0, "cluster.node_types[0].gpus", "at least 1"),
     ("cluster.gpu_types.0.memory_gib", "80", "cluster.gpu_types[0].memory_gib", "a number"),
-    ("cluster.leaves.0.name", "z", "cluster.leaves[0].name", "no node hangs on it"),
+    ("cluster.leaves.0.name", "z", "cluster.leaves[0].name", "no node is connected to it"),
     ("jobs.1.name", "a", "jobs[1].name", "listed twice"),
     ("jobs.1.name", " ", "jobs[1].name", "non-empty name"),
     ("jobs.1.model", "w", "jobs[1].model", "no speeds for 'w'"),
