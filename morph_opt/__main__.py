@@ -1,4 +1,4 @@
-"""``python -m morph_opt``, and the console script ``morph-opt``: the commands of the package.
+"""Entry point of ``python -m morph_opt`` and of the console script ``morph-opt``.
 
 ``morph-opt COMMAND ...`` does what ``python -m morph_opt.COMMAND ...`` does.
 """

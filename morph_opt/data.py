@@ -1,4 +1,4 @@
-"""``python -m morph_opt.data``; see `morph_opt.inputs.data.cli`."""
+"""Entry point of ``python -m morph_opt.data``; see `morph_opt.inputs.data.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.perf``; see `morph_opt.inputs.perf.cli`."""
+"""Entry point of ``python -m morph_opt.perf``; see `morph_opt.inputs.perf.cli`."""
 
 from __future__ import annotations
 

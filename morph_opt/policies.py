@@ -1,4 +1,4 @@
-"""``python -m morph_opt.policies``; see `morph_opt.scheduling.policies.cli`."""
+"""Entry point of ``python -m morph_opt.policies``; see `morph_opt.scheduling.policies.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.shares``; see `morph_opt.scheduling.shares.cli`."""
+"""Entry point of ``python -m morph_opt.shares``; see `morph_opt.scheduling.shares.cli`."""
 
 from __future__ import annotations
 

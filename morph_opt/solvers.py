@@ -1,4 +1,4 @@
-"""``python -m morph_opt.solvers``; see `morph_opt.scheduling.solvers.cli`."""
+"""Entry point of ``python -m morph_opt.solvers``; see `morph_opt.scheduling.solvers.cli`."""
 
 from __future__ import annotations
 

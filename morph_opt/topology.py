@@ -1,4 +1,4 @@
-"""``python -m morph_opt.topology``; see `morph_opt.inputs.topology.cli`."""
+"""Entry point of ``python -m morph_opt.topology``; see `morph_opt.inputs.topology.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.traces``; see `morph_opt.inputs.traces.cli`."""
+"""Entry point of ``python -m morph_opt.traces``; see `morph_opt.inputs.traces.cli`."""
 
 from __future__ import annotations
 

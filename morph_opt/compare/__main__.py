@@ -1,4 +1,4 @@
-"""``python -m morph_opt.compare``."""
+"""Entry point of ``python -m morph_opt.compare``."""
 
 import sys
 

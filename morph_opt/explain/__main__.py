@@ -1,4 +1,4 @@
-"""``python -m morph_opt.explain``."""
+"""Entry point of ``python -m morph_opt.explain``."""
 
 import sys
 

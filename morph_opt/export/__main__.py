@@ -1,4 +1,4 @@
-"""``python -m morph_opt.export``."""
+"""Entry point of ``python -m morph_opt.export``."""
 
 import sys
 

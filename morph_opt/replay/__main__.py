@@ -1,4 +1,4 @@
-"""``python -m morph_opt.replay``."""
+"""Entry point of ``python -m morph_opt.replay``."""
 
 import sys
 

@@ -100,7 +100,7 @@ def _require_fitting(
                 f"{some}",
                 field=field,
             )
-    # A measured table may insist on knowing every GPU type, instead of leaving some unused.
+    # A measured table may require speeds for every GPU type instead of leaving some unused.
     require_cluster = getattr(source.truth, "require_cluster", None)
     if require_cluster is not None:
         require_cluster(scenario.cluster)

@@ -263,7 +263,7 @@ def _scenario(given: argparse.Namespace) -> Scenario:
         workload.setdefault("trace", STATE_TRACE)
         options["engine"].setdefault("interval_s", begin.interval_s)
     asked_for = Workload(**workload)
-    # Refuses options that the trace does not have, whatever the cluster is.
+    # Refuse options that do not apply to the trace, whatever the cluster.
     home_cluster(asked_for.trace, **asked_for.trace_options)
     require_understood(
         scheduler.get("policy", Scheduler().policy),
@@ -341,7 +341,7 @@ def _free_default(scenario: Scenario) -> Path:
 
     scheduler, trace = scenario.scheduler, scenario.workload.trace
     decider = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
-    short = re.sub(r"^([\w-]+:).*/", r"\1", trace)  # of a log, not its whole path
+    short = re.sub(r"^([\w-]+:).*/", r"\1", trace)  # without the folders of a log
     parts = (Path(trace).stem if trace.endswith(".csv") else short, decider)
     plain = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") for part in parts)
     base = Path("runs") / f"{plain}-{scenario.digest[:8]}"

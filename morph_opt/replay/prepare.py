@@ -268,7 +268,7 @@ def make_policy(
     if isinstance(belief, TriedModel):
         return OnlinePolicy(belief.fresh(), truth, make, "--belief")
     if scheduler.online_fit:
-        # With linear algebra that nothing else needs.
+        # Imported here, because only it needs linear algebra.
         from morph_opt.inputs.perf.fitting.online import OnlineModel
 
         return OnlinePolicy(OnlineModel(belief), truth, make)

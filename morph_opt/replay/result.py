@@ -63,7 +63,7 @@ class Record:
         if self.began is None:
             return {}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes there, KiB elsewhere
+        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes on macOS, KiB elsewhere
         return {"wall_s": time.perf_counter() - self.began, "peak_rss_mib": peak / unit / 1024.0}
 
 
@@ -159,7 +159,7 @@ def result_of_log(
     for row in rows:
         tally.add(row)
     demands = inputs.demands(job_demands)
-    # Such a scheduler starts jobs at any instant, not at boundaries of rounds.
+    # Such a scheduler starts jobs at any instant, not only at boundaries of rounds.
     at_once = tuple(replace(one, release_s=one.submission_s) for one in demands.jobs)
     return result_of(inputs, tally, replace(demands, jobs=at_once), requests, Record(labels=labels))
 
@@ -194,7 +194,7 @@ def result_of(
         labels |= promise_metrics(history, requests, config.first_start_of)
     labels |= dict(record.labels) | record.at_end()
     jobs = job_rows(history, cluster, ratios)
-    # Bounds can take longer than the run, and are needed by the summary alone.
+    # Bounds can take longer than the run, and only the summary needs them.
     summary = cache(lambda: build_summary(history, metrics, tally.times, demands, labels))
     parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
     return ReplayResult(history, jobs, parts)

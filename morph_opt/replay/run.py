@@ -209,7 +209,7 @@ def replay(
     begun = _begun(inputs, policy.name, record.digest)
     early = None
     if slo is not None:
-        # A policy may pair jobs unasked, and of pairs the release has a start-up in it.
+        # Some policies pair jobs without --packing; bounds of pairs include a start-up.
         paired = slo.to_the_end and pair_speeds(truth) is not None
         known = inputs.demands(packed_demands) if paired else demands
         early = EarlyEnd(slo, trace, known)

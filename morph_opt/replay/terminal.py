@@ -18,7 +18,7 @@ from morph_opt.simulation.metrics.history import Scalar
 from morph_opt.simulation.runs.summary import Values
 
 SECONDS_TO_FIRST_LINE = 2.0
-"""Seconds until the first line of progress where no terminal shows a bar."""
+"""Seconds until the first line of progress without a terminal."""
 REMEMBERED = 60
 """Rounds that the view of ``--watch`` draws."""
 LEAST_DONE = 0.02

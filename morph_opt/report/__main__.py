@@ -1,4 +1,4 @@
-"""``python -m morph_opt.report``."""
+"""Entry point of ``python -m morph_opt.report``."""
 
 import sys
 

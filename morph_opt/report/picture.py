@@ -91,7 +91,7 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
             lower.stairs(
                 mean, axis.of(edges), color=(BLUE, ORANGE)[productive], linestyle=dash, label=label
             )
-        lower.set_ylim(0.0, 1.35 * view.nodes.total)  # room for the legend
+        lower.set_ylim(0.0, 1.35 * view.nodes.total)  # space for the legend
         lower.set_ylabel("GPUs")
         lower.set_xlabel(axis.title)
         lower.legend(loc="upper right", ncols=2)
@@ -182,7 +182,7 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
             )
         if marked is not None:
             axes.axvline(marked, color=INK, linewidth=0.8)
-        if measure == "queueing":  # many jobs wait for nothing at all
+        if measure == "queueing":  # many jobs do not wait at all
             axes.set_xscale("symlog", linthresh=1.0)
             axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
         else:

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.round --state state.json --objective throughput``."""
+"""Entry point of ``python -m morph_opt.round``."""
 
 import sys
 

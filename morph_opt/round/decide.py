@@ -85,7 +85,7 @@ class RoundDecision:
 
     @property
     def status(self) -> str:
-        """How the round ended: ``optimal`` is within the gap asked for."""
+        """Status of the round: ``optimal`` is within the requested gap."""
         return self.decision.report.status
 
     @property
@@ -407,7 +407,7 @@ def decide_round(
     state, allocation = snapshot.state, decision.allocation
     checks = BeliefChecks(snapshot.speeds)
     broken = checks.on(state.cluster).check(allocation.assignments, StateFacts.of(state))
-    if broken:  # a user's own policy is not believed
+    if broken:  # for example by a user's own policy
         raise AllocationError(state.index, state.time_s, broken)
     explanation = None
     if explain is not None and decision.evidence is not None:

@@ -138,7 +138,7 @@ def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
 
 def _job_state(row: Fields, time_s: float, cluster: Cluster) -> JobState:
     job = row.make(Job)
-    row.raw("restart_s")  # what a start costs is no matter of defaults
+    row.raw("restart_s")  # required: the cost of a start has no default
     held = {
         name: _running(row.object(name, known), job, cluster) if row.has(name) else None
         for name, known in (("running", RUNNING), ("last_held", LAST_HELD))

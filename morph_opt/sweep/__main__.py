@@ -1,4 +1,4 @@
-"""``python -m morph_opt.sweep``."""
+"""Entry point of ``python -m morph_opt.sweep``."""
 
 import sys
 

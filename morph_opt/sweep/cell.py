@@ -174,7 +174,7 @@ def _jobs_digest(base: str, seed: int, options: tuple[tuple[str, float | None], 
     return load_trace(base, seed=seed, **dict(options)).trace.sha256
 
 
-@cache  # looking for entry points takes longer than everything else in a key
+@cache  # the search for entry points takes longer than the rest of a key
 def _is_drawn(base: str) -> bool:
     """Return whether name, seed and our sources determine a trace."""
     return takes_seed(base) and _OWN.match(base) is None and base.partition("/")[0] != RESAMPLED

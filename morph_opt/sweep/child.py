@@ -1,4 +1,4 @@
-"""``python -m morph_opt.sweep.child``: process of a sweep that runs cells one after the other.
+"""Child process of a sweep, which runs cells one after the other.
 
 Not for users. The worker writes a line per cell to stdin: a folder with a ``config.toml`` and,
 if the replay ends once it misses an SLO, an ``slo.json`` (it then leaves a ``missed.json``). A cell
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bytes_ = given.memory_mib * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
     answers = os.dup(1)
-    _onto(Path(os.devnull), 1)  # prints of a user's policy are no answers
+    _onto(Path(os.devnull), 1)  # a user's policy may print
     for _ in range(PROCESSES.cells):
         try:
             folder = Path(folders.get(timeout=PROCESSES.idle_s))

@@ -157,7 +157,7 @@ def _outcomes(
                 waiting[pool.submit(worker.work, order)] = order.key
             for future in as_completed(waiting):
                 yield waiting[future], _result(future)
-        except RuntimeError as error:  # an executor that does not take any more
+        except RuntimeError as error:  # the executor accepts no more calls
             rule = f"{on!r} gave up ({' '.join(str(error).split())[:200]})"
             raise InputError(rule, field=FIELD) from error
         finally:
@@ -169,7 +169,7 @@ def _outcomes(
 def _result(future: Future[Done | Failure]) -> Done | Failure:
     try:
         return future.result()
-    except Exception as error:  # of the executor: a worker that died, a scheduler that went
+    except Exception as error:  # the executor's: its worker or scheduler died
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return Failure("lost", None, text)
 

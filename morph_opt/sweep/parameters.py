@@ -21,7 +21,7 @@ class ProcessParams(Params):
     retries: int = limited(2, 0, 100)
     """Repetitions of a call whose worker was lost."""
     poll_s: float = limited(0.25, 0.01, 1e6)
-    """Time in seconds between two looks at whether a sweep was given up."""
+    """Seconds between two checks whether a sweep was given up."""
     cells: int = limited(100, 1)
     """Largest number of cells that a child process runs."""
     idle_s: float = limited(60.0, 0.01, 1e6)

@@ -175,7 +175,7 @@ class CellStore:
             try:
                 temporary.rename(place)
             except OSError as error:
-                # Another driver was first: its bytes are the same.
+                # Another driver was faster; its bytes are the same.
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                     raise
         finally:

@@ -147,6 +147,6 @@ class SweepTable:
             raise InputError(rule, field="--out") from error
         buffer = io.BytesIO()
         frame = self.to_pandas(*columns)
-        # A column of which some cells have a number and some a text (none today) would be text.
+        # A column with numbers and texts (none today) would be text.
         frame.to_parquet(buffer, index=False)
         write_atomically(path, buffer.getvalue())

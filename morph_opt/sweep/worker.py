@@ -189,7 +189,7 @@ def _waited(child: subprocess.Popen[bytes], folder: Path, ends: float) -> tuple[
     """Wait for a cell; return its status (None if time ran out) and whether the child lives on."""
     assert child.stdin is not None
     assert child.stdout is not None
-    with suppress(BrokenPipeError):  # it has ended: its status is all that there is
+    with suppress(BrokenPipeError):  # the child has ended; only its status is left
         os.write(child.stdin.fileno(), os.fsencode(folder) + b"\n")
     answer = select.poll()
     answer.register(child.stdout.fileno(), select.POLLIN | select.POLLHUP)
