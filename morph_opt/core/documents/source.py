@@ -9,8 +9,9 @@ import stat
 import sys
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,7 +25,6 @@ from morph_opt.core.documents.limits import (
 from morph_opt.core.domain.errors import InputError
 
 _CHUNK = 1 << 18
-_BOM = b"\xef\xbb\xbf"
 _PACKED = (".gz", ".xz")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -83,19 +83,16 @@ def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> byt
         packed = unpack and file.endswith(_PACKED)
         if not packed:
             _require_size(os.fstat(raw.fileno()).st_size, most, file)
-        return _bounded(_chunks(raw, file if packed else ""), most, file)
+        return b"".join(_bounded(_chunks(raw, file if packed else ""), most, file))
 
 
 def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
     """Yield the UTF-8 text of a file in pieces, with the limits and errors of `read_text`."""
-    file, most, size = str(path), raised(most_bytes), 0
-    decoder = getincrementaldecoder("utf-8-sig")()
+    file, most = str(path), raised(most_bytes)
     with _refused_in_one_line(file), _opened(path) as raw:
-        for chunk in _chunks(raw, file):
-            before, size = size, size + len(chunk)
-            _require_size(size, most, file)
-            yield _decoded_piece(decoder.decode, chunk, before, file)
-        _decoded_piece(lambda rest: decoder.decode(rest, True), b"", size, file)
+        if not file.endswith(_PACKED):
+            _require_size(os.fstat(raw.fileno()).st_size, most, file)
+        yield from _decoded(_bounded(_chunks(raw, file), most, file), file)
 
 
 def stream_lines(path: Path | str, most_bytes: int) -> Iterator[tuple[int, str]]:
@@ -125,14 +122,24 @@ def _too_long(path: Path | str, number: int) -> InputError:
     return InputError(rule, file=str(path), line=number)
 
 
-def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, file: str) -> str:
-    try:
-        return decode(piece)
-    except UnicodeDecodeError as error:
-        # Bytes that the decoder kept from the piece before come first.
-        at = before + error.start - max(0, len(error.object) - len(piece))
-        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
-        raise InputError(rule, file=file) from None
+def _decoded(chunks: Iterable[bytes], file: str) -> Iterator[str]:
+    """Yield the text of UTF-8 bytes without a byte-order mark.
+
+    Raises
+    ------
+    InputError
+        If they are not UTF-8; names the first byte that is not.
+    """
+    decoder, before = getincrementaldecoder("utf-8-sig")(), 0
+    for chunk in chain(filter(None, chunks), (b"",)):  # an archive may yield empty ones
+        try:
+            yield decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            # The decoder puts bytes that it kept before the chunk, and drops a byte-order mark.
+            at = before + error.start + len(chunk) - len(error.object)
+            rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
+            raise InputError(rule, file=file) from None
+        before += len(chunk)
 
 
 @contextmanager
@@ -152,36 +159,16 @@ def _refused_in_one_line(file: str) -> Iterator[None]:
 
 def read_text(path: Path | str, most_bytes: int) -> str:
     """Read the UTF-8 text of a file, without a byte-order mark; line breaks as they are."""
-    return decoded(read_bytes(path, most_bytes), str(path))
+    return "".join(stream_text(path, most_bytes))
 
 
 def read_stdin(most_bytes: int) -> str:
     """Read the UTF-8 text of the standard input, up to a limit."""
     if sys.stdin is None:
         raise InputError("is closed", file="stdin")
-    try:
-        content = _bounded(
-            iter(lambda: sys.stdin.buffer.read(_CHUNK), b""), raised(most_bytes), "stdin"
-        )
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", file="stdin") from None
-    return decoded(content, "stdin")
-
-
-def decoded(content: bytes, file: str) -> str:
-    """Return the text of UTF-8 bytes.
-
-    Raises
-    ------
-    InputError
-        If they are not UTF-8; names the first byte that is not.
-    """
-    try:
-        return content.removeprefix(_BOM).decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = error.start + (len(_BOM) if content.startswith(_BOM) else 0)
-        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
-        raise InputError(rule, file=file) from None
+    chunks = iter(lambda: sys.stdin.buffer.read(_CHUNK), b"")
+    with _refused_in_one_line("stdin"):
+        return "".join(_decoded(_bounded(chunks, raised(most_bytes), "stdin"), "stdin"))
 
 
 def _opened(path: Path | str) -> BinaryIO:
@@ -222,12 +209,13 @@ def _unpacked_xz(raw: BinaryIO) -> Iterator[bytes]:
         raise lzma.LZMAError("data after its end")
 
 
-def _bounded(chunks: Iterable[bytes], most: int, file: str) -> bytes:
-    held = bytearray()
+def _bounded(chunks: Iterable[bytes], most: int, file: str) -> Iterator[bytes]:
+    """Yield the chunks until they exceed a limit together."""
+    size = 0
     for chunk in chunks:
-        held += chunk
-        _require_size(len(held), most, file)
-    return bytes(held)
+        size += len(chunk)
+        _require_size(size, most, file)
+        yield chunk
 
 
 def _require_size(size: int, most: int, file: str) -> None:
