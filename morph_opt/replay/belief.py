@@ -26,7 +26,7 @@ BELIEFS = ("truth", "model", "table", "measured")
 
 
 class FeasibleBelief(SpeedsOver):
-    """Believed times on the configurations that are truly possible.
+    """Believed times of the configurations that can truly run.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def _require_fitting(
 def _infeasible_slos_of(
     scenario: Scenario, decider: Decider, source: LoadedTrace
 ) -> tuple[tuple[Job, str], ...]:
-    """Return the SLOs that cannot be met; none if the policy ignores SLOs.
+    """Return the jobs whose SLOs cannot be met; none if the policy ignores SLOs.
 
     Raises
     ------

@@ -74,7 +74,7 @@ def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
 
 
 def _require_resumable(given: argparse.Namespace) -> None:
-    """Refuse options that contradict taking all options from the interrupted run."""
+    """Refuse options that ``--resume`` takes from the interrupted run."""
     others = sorted(set(vars(given)) - {"resume", "allow_code", "json"} - WATCHING)
     if others:
         options_of = {action.dest: action.option_strings[-1] for action in make_parser()._actions}
@@ -174,7 +174,7 @@ def require_failures(parser: LineParser) -> None:
 
 
 def _effects(parser: LineParser) -> None:
-    """Refuse options where they have no effect."""
+    """Refuse options without effect."""
 
     def drawn(given: argparse.Namespace) -> bool:
         from morph_opt.scheduling.policies.registry import draws
@@ -322,7 +322,7 @@ def _settled(solver: str, steps: Iterable[str]) -> str:
 
 
 def _announce(prepared: Prepared, given: argparse.Namespace) -> None:
-    """Print where the jobs come from, and which are dropped."""
+    """Print the source of the jobs, and the dropped ones."""
     _note(prepared.source.notice, given)
     if prepared.scenario.scheduler.chosen is not None:
         _note(prepared.scenario.scheduler.chosen, given)
@@ -380,7 +380,7 @@ def _note(text: str, given: argparse.Namespace) -> None:
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Add to errors from outside how to resume the run."""
+    """Add a note on how to resume to errors that interrupt the run."""
     from morph_opt.simulation.runs.write import CONFIG, EVENTS, PARTIAL
 
     try:

@@ -204,7 +204,7 @@ def prepare(scenario: Scenario) -> Prepared:
 def _rules(
     scheduler: Scheduler, decider: Decider, cluster: Cluster, snapshot: Snapshot | None
 ) -> OperatorRules:
-    """Return the operator's rules: of their file, which the policy must know, or of the state."""
+    """Return the operator's rules, from their file or from the state."""
     from morph_opt.scheduling.decision.rules.model import OperatorRules
     from morph_opt.scheduling.decision.rules.spec import read_rules
 
@@ -218,7 +218,7 @@ def _rules(
 
 
 def _digest(file: str | None) -> str | None:
-    """Return the SHA-256 of a file that has been read already; None for no file."""
+    """Return the SHA-256 of a file; None for no file."""
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 

@@ -121,7 +121,7 @@ class Inputs:
     def demands(
         self, needs_of: Callable[[Trace, Cluster, SpeedModel, ReplayConfig], Demands]
     ) -> Demands:
-        """Return what each job needs at least, counted from the initial state if there is one."""
+        """Return the minimum that each job needs, from the initial state on if there is one."""
         demands = needs_of(self.trace, self.cluster, self.truth, self.config)
         if self.initial is None:
             return demands

@@ -359,7 +359,7 @@ class Scenario:
 
 
 def _name_of(word: str, value: Any) -> str | None:
-    """Return the name of a trace, policy or objective; None for None."""
+    """Return the name of a trace, policy or objective, given by name or as an object."""
     if isinstance(value, str) and not value:
         raise InputError("must not be empty", field=word)
     if value is None or isinstance(value, str | Path):

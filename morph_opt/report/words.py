@@ -109,7 +109,7 @@ def notices(view: RunView) -> list[str]:
 
 
 def verdict(comparison: Comparison, views: tuple[RunView, ...]) -> str:
-    """Return one sentence on several runs."""
+    """Compare several runs in one sentence."""
     if comparison.obstacles:
         return "These runs are not comparable, so nothing is marked as best."
     averages = [view.run.summary.avg_jct_s for view in views]
