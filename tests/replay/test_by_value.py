@@ -87,7 +87,7 @@ def test_decide_takes_policy_and_objective_as_values() -> None:
 def test_objective_value_with_conflicting_options_is_refused() -> None:
     from morph_opt.scheduling.policies.options import PolicyOptions
 
-    with pytest.raises(mo.InputError, match="objective: is a field of options"):
+    with pytest.raises(mo.InputError, match="objective: is given next to options, which has it"):
         mo.decide(STATE, objective="jct", options=PolicyOptions())
 
 
