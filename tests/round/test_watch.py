@@ -351,10 +351,13 @@ def test_rules_in_conflict_stop_a_replay(
     ("arguments", "words"),
     [
         (["--explain", "--policy", "fifo"], "policy milp only"),
-        (["--dump-rounds", "d", "--online-fit", "--policy", "srtf"], "with --online-fit milp only"),
+        (
+            ["--dump-rounds", "d", "--online-fit", "--policy", "srtf"],
+            "needs the policy milp with --online-fit",
+        ),
         (
             ["--dump-rounds", "d", "--belief", "measured", "--policy", "srtf"],
-            "--belief measured milp",
+            "needs the policy milp with --belief measured",
         ),
         (["--dump-every", "2"], "together with --dump-rounds only"),
         (["--dump-gz"], "together with --dump-rounds only"),
@@ -385,7 +388,7 @@ def test_states_without_a_place_for_the_speeds_are_not_written(
 ) -> None:
     words = ["--trace", "easyscale-twin", "--quiet", "--out", str(tmp_path / "run")]
     assert cli.main([*words, "--dump-rounds", str(tmp_path / "dump")]) == 2
-    assert "--dump-rounds: states have no place" in capsys.readouterr().err
+    assert "--dump-rounds: cannot store the speeds" in capsys.readouterr().err
     assert not (tmp_path / "dump").exists()
 
 
