@@ -63,6 +63,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morph_opt.core.lazy import lazily
+from morph_opt.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from morph_opt import plan, sweep
@@ -121,8 +122,6 @@ else:
             ".inputs.traces.registry": ("load_trace",),
         },
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Allocation",

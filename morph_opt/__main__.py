@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt import __version__
 from morph_opt.commands import COMMANDS, GROUPS
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import as_process, run_command
 from morph_opt.core.domain.nearest import unknown
+from morph_opt.core.version import __version__
 
 
 class _Overview(LineParser):

@@ -78,7 +78,10 @@ def test_the_package_alone_imports_nothing() -> None:
     code = "import sys, morph_opt; print(sorted(m for m in sys.modules if 'morph_opt' in m or "
     code += "m in ('numpy', 'scipy', 'pandas', 'highspy')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['morph_opt', 'morph_opt.core', 'morph_opt.core.lazy']"
+    assert (
+        done.stdout.strip()
+        == "['morph_opt', 'morph_opt.core', 'morph_opt.core.lazy', 'morph_opt.core.version']"
+    )
 
 
 def test_unknown_names_are_refused() -> None:

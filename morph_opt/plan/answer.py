@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt import __version__
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.table import Cell, Table
+from morph_opt.core.version import __version__
 from morph_opt.plan.shown import readable
 from morph_opt.sweep.cell import sources_digest
 

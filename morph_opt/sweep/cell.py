@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import platform
 import re
@@ -21,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import formulations
-import morph_opt
 from morph_opt.core.documents import LINES_BYTES, parse_toml, read_bytes
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.arguments import require_each, require_type
+from morph_opt.core.version import __version__
 from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.inputs.traces.logs.registry import LOG_FORMATS
 from morph_opt.inputs.traces.registry import load_trace, takes_seed, trace_files, with_paths
@@ -48,8 +49,8 @@ _OWN = re.compile(r"([\w.]+):\w+")
 def sources_digest() -> str:
     """Return the SHA-256 of every installed source and table that a replay may use."""
     digest = hashlib.sha256()
-    for package in (formulations, morph_opt):
-        root = Path(str(package.__file__)).parent
+    for package in (Path(inspect.getfile(formulations)), Path(__file__).parent):
+        root = package.parent
         for path in sorted(root.rglob("*")):
             part = path.relative_to(root)
             if path.suffix in (".py", ".toml", ".csv", ".json") and part.parts[0] not in _NOT_RUN:
@@ -69,7 +70,7 @@ def versions(solver: str) -> Mapping[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "none"
-    return found | {"morph-opt": morph_opt.__version__}
+    return found | {"morph-opt": __version__}
 
 
 @dataclass(frozen=True)
