@@ -185,7 +185,11 @@ def _live(arguments: argparse.Namespace) -> Live | None:
 
 
 def _why(decided: RoundDecision, live: Live | None, job: str) -> str:
-    """Explain a job's allocation, or why it is kept back."""
+    """Explain a job's allocation, or why it is kept back or no part of the round."""
     if live is not None and job in live.held:
         return f"{job} waits: {live.held[job]}\n"
+    if live is not None and all(known.job.name != job for known in live.snapshot.state.jobs):
+        reason = live.passed_over.get(job)
+        if reason is not None:
+            return f"{job} {reason}\n"
     return decided.why(job) + "\n"

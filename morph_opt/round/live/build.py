@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from glob import escape
 
@@ -143,11 +143,14 @@ class Live:
         Jobs that are kept back for another reason than room, with it.
     notes
         What was left out or assumed, a line each.
+    passed_over
+        Jobs of the documents that are not part of the round, with the reason.
     """
 
     snapshot: Snapshot
     held: Mapping[str, str]
     notes: tuple[str, ...]
+    passed_over: Mapping[str, str] = field(default_factory=dict)
 
 
 def live_round(
@@ -159,12 +162,13 @@ def live_round(
     name: str = "live",
     *,
     tighter: bool = False,
+    passed_over: Mapping[str, str] | None = None,
 ) -> Live:
     """Build the round of nodes and jobs.
 
     Parameters
     ----------
-    notes
+    notes, passed_over
         See `Live`.
     rules
         Rules of the cluster besides those of where jobs may run.
@@ -207,7 +211,7 @@ def live_round(
     snapshot = Snapshot(
         state, _speeds(models, cluster), OperatorRules(tuple(own), tighter_packing=tighter)
     )
-    return Live(snapshot, held, tuple(notes))
+    return Live(snapshot, held, tuple(notes), passed_over or {})
 
 
 def _where(job: LiveJob) -> _Where:

@@ -41,6 +41,9 @@ def _posed(cluster: KueueObjects) -> Live:
     notes = cluster.notes
     kinds = _one_size(cluster)
     with_gpus = [job for job in cluster.asked if job.pods or job.held]
+    for job in cluster.asked:
+        if not (job.pods or job.held):
+            cluster.passed_over[job.name] = "asks for no GPU"
     blocks, known = of_pods(cluster)
     running = placed(cluster, known)
     options = Options(
@@ -78,7 +81,16 @@ def _posed(cluster: KueueObjects) -> Live:
     _note(cluster, running, blocks, with_gpus)
     first = cluster.found["Workload"][0]
     return first.built(
-        lambda: live_round(nodes, lives, cluster.now_s, notes, rules, "kueue", tighter=True)
+        lambda: live_round(
+            nodes,
+            lives,
+            cluster.now_s,
+            notes,
+            rules,
+            "kueue",
+            tighter=True,
+            passed_over=cluster.passed_over,
+        )
     )
 
 

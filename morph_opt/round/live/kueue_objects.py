@@ -67,6 +67,8 @@ class KueueObjects:
         Labels of topologies from the top, by name.
     asked
         Workloads that have not finished.
+    passed_over
+        Workloads that are no part of the round, with the reason.
     pods
         Pods with GPUs on nodes.
     spaces
@@ -85,6 +87,7 @@ class KueueObjects:
     queues: Queues = field(default_factory=Queues)
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+    passed_over: dict[str, str] = field(default_factory=dict)
     pods: list[HeldPod] = field(default_factory=list)
     spaces: dict[str, dict[str, str]] = field(default_factory=dict)
     used: dict[tuple[str, Slot], float] = field(default_factory=lambda: defaultdict(float))
@@ -220,6 +223,7 @@ def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> N
     """Read a workload; what one that cannot be read was admitted with counts all the same."""
     try:
         if is_over(item):
+            cluster.passed_over[_called(item)] = "has finished"
             return
         cluster.asked.append(_with_flavors(cluster, read_workload(item, cluster.now_s, classes)))
     except InputError as error:
@@ -232,6 +236,7 @@ def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> N
         except InputError:
             pass
         cluster.notes.append(f"Workload {_called(item)} is left out ({error}): {kept}")
+        cluster.passed_over[_called(item)] = f"is left out ({error}): {kept}"
 
 
 def _with_flavors(cluster: KueueObjects, asked: Asked) -> Asked:

@@ -123,6 +123,7 @@ def placed(cluster: KueueObjects, known: Mapping[str, dict[str, int]]) -> list[R
         cluster.notes.append(
             f"admitted, and on no node that is known: {some(names)}: left out, with quota kept"
         )
+        cluster.passed_over |= dict.fromkeys(names, "is admitted, and on no node that is known")
     return [
         Running(job, job.admission.queue, tuple(held[job.name].items()))
         for job in admitted

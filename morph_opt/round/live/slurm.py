@@ -36,6 +36,7 @@ from morph_opt.round.live.slurm_jobs import (
     keeps_away,
     limit_of,
     limited,
+    passed_over,
     runs,
 )
 from morph_opt.round.snapshot import read_text
@@ -114,6 +115,13 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     for array in map(array_of, without):  # such a task runs, though it is no job of the round
         limits |= {array: limits[array] - 1} if array in limits else {}
     jobs = list(limited(jobs, limits))
+    in_round = {job.name for job in jobs}
+    passed = {
+        name: reason
+        for row, held in zip(rows, parts, strict=True)
+        for name, reason in passed_over(row, held)
+        if name not in in_round
+    }
     # What happened while the answers were written counts as before them.
     jobs = [replace(job, submit_s=time_s) if job.submit_s > time_s else job for job in jobs]
     closed = {one.node.name: one.why for one in known if one.why}
@@ -131,7 +139,7 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
         *_notes_of_untold(without, known),
     ]
     return found["jobs"].built(
-        lambda: live_round(nodes, [*jobs, *blocks], time_s, notes, name="slurm")
+        lambda: live_round(nodes, [*jobs, *blocks], time_s, notes, name="slurm", passed_over=passed)
     )
 
 

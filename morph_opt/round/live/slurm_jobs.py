@@ -30,6 +30,19 @@ _RUNS = frozenset(
     ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
 )
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
+_ENDED = frozenset(
+    (
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+    )
+)
 _EXCLUSIVE = frozenset(("NONE", "USER", "MCS", "TOPO"))
 """Values of ``shared`` of jobs that keep others off their nodes."""
 
@@ -157,6 +170,37 @@ def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
     if job.gpus:
         for name in _names(row):
             yield replace(job, name=name)
+
+
+def passed_over(row: Fields, parts: Parts | None) -> Iterator[tuple[str, str]]:
+    """Yield the jobs of a record with the reason why they would be no part of a round.
+
+    Parameters
+    ----------
+    row
+        The record.
+    parts
+        GPUs that it holds by node; None if not known.
+    """
+    states = words(row, "job_state")
+    if runs(row):
+        reason = "asks for no GPU"
+        if parts is None:
+            reason = "is about to end"
+        elif not parts and asked(row, "tres_alloc_str", "tres_req_str").gpus:
+            reason = "runs, and its record does not state its GPUs (gres_detail)"
+    elif _WAITS & set(states):
+        reason = "asks for no GPU"
+    elif _ENDED & set(states):
+        reason = f"has ended ({'+'.join(states)})"
+    else:
+        reason = f"neither runs nor waits ({'+'.join(states)})"
+    try:
+        names = _names(row)
+    except InputError:  # of no consequence for the round, such as an array with too many tasks
+        names = [str(row.raw("job_id", ""))]
+    for name in names:
+        yield name, reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,26 @@ def test_the_command_explains_a_quota(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "ns/waits" in capsys.readouterr().out
 
 
+def test_why_knows_workloads_that_are_no_part_of_the_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over = workload("over", 1, 4)
+    over["status"] = {"conditions": [{"type": "Finished", "status": "True"}]}
+    broken = workload("broken", 1, 4)
+    del broken["spec"]["podSets"]
+    items = [node("n1", 8), *QUEUES, workload("waits", 1, 4), workload("cpu", 1, 0), over, broken]
+    source = write(tmp_path, items)
+    for name, reason in (
+        ("cpu", "asks for no GPU\n"),
+        ("over", "has finished\n"),
+        ("broken", "is left out ("),
+    ):
+        assert main(["--from", source, "--why", f"ns/{name}"]) == 0
+        assert capsys.readouterr().out.startswith(f"ns/{name} {reason}")
+    assert main(["--from", source, "--why", "ns/nobody"]) == 2
+    assert "the round has no job 'ns/nobody'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("items", "rule"),
     [

@@ -165,6 +165,34 @@ def test_the_command_says_who_starts_and_why_one_waits(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_why_knows_jobs_that_are_no_part_of_the_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = {"array_job_id": number(80), "array_task_string": "0-99999"}
+    jobs = [
+        job(1, 4),
+        job(77, 0),
+        job(78, 4, job_state=["COMPLETED"]),
+        job(79, 4, job_state=["REVOKED"]),
+        job(80, 0, **many),
+        job(90, 0, array_job_id=number(90), array_task_string="3,5"),
+        running(91, 0, "n2") | {"tres_alloc_str": "cpu=8"},
+    ]
+    source = write(tmp_path, jobs)
+    for name, reason in (
+        ("77", "asks for no GPU"),
+        ("78", "has ended (COMPLETED)"),
+        ("79", "neither runs nor waits (REVOKED)"),
+        ("80", "asks for no GPU"),
+        ("90_5", "asks for no GPU"),
+        ("91", "asks for no GPU"),
+    ):
+        assert main(["--from", source, "--why", name]) == 0
+        assert capsys.readouterr().out == f"{name} {reason}\n"
+    assert main(["--from", source, "--why", "90_4"]) == 2
+    assert "the round has no job '90_4'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("tasks", "more", "started"),
     [
