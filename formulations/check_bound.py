@@ -125,7 +125,7 @@ class _Definition:
     # ------------------------------------------------------------------ jobs
 
     def _surplus(self) -> Floats:
-        """Return U, the largest reduced value of each job, shape (J,)."""
+        """Return each job's largest reduced value U, shape (J,)."""
         options, price = self.problem.options, self._price()
         allowed, idle = allowed_options(self.problem)
         best = np.where(idle, 0.0, -np.inf)
@@ -173,7 +173,7 @@ class _Definition:
         return np.asarray(paid + self._paid_to_rules() if self.problem.rules.count else paid)
 
     def _paid_for_slots(self) -> Floats:
-        """Return the least price of slots for each start, within its leaf or domain if confined."""
+        """Return the least price of each option's slots, within one leaf or domain if confined."""
         table, held = self.problem.options.starts, self.problem.options.held
         # A million candidates have a few hundred configurations.
         rows, which = table.templates
@@ -191,7 +191,7 @@ class _Definition:
         return paid
 
     def _prices_of_places(self, scope: int, node_set: int) -> Floats:
-        """Return the cheapest slot of each kind per distinct place; inf if it has none."""
+        """Return the cheapest slot of each kind in each distinct place; inf if there is none."""
         nodes, kinds = self.problem.nodes, self.kinds
         fit = np.flatnonzero(nodes.open & nodes.sets[node_set])
         places: Ints = np.zeros(nodes.count, dtype=np.int64)
@@ -208,7 +208,7 @@ class _Definition:
     # ------------------------------------------------------------------ nodes
 
     def _nodes_worth(self) -> float:
-        """Return the sum of W over open nodes: the most that stays and slots pay there."""
+        """Return the largest total payment of stays and slots on all open nodes (sum of W)."""
         alike: dict[tuple[int, int], list[Gangs]] = {}
         gangs = self._gangs()
         for n in np.flatnonzero(self.problem.nodes.open).tolist():
@@ -255,7 +255,7 @@ class _Definition:
 
 @of_tables
 def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Return which options, (O,), and idle jobs, (J,), the rows about single jobs allow."""
+    """Return the options, (O,), and the idle jobs, (J,), that rows about single jobs allow."""
     rules, options = problem.rules, problem.options
     allowed, idle = _may_happen(problem), np.ones(problem.jobs.count, dtype=bool)
     if not rules.count:
@@ -308,7 +308,7 @@ def _may_happen(problem: RoundProblem) -> Bools:
 def _fill(
     free: tuple[float, ...], kinds: tuple[tuple[float, ...], ...], price: tuple[float, ...]
 ) -> float:
-    """Return the largest payment of slots that fit in the room, by recursion over one slot."""
+    """Return the largest payment of slots that fit in free resources, by recursion."""
     best = 0.0
     for need, pays in zip(kinds, price, strict=True):
         rest = tuple(have - asks for have, asks in zip(free, need, strict=True))

@@ -132,7 +132,7 @@ def _states(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
 
 
 class _MayBe(NamedTuple):
-    """Allowed options of jobs, including none, with their GPUs.
+    """Allowed options of jobs, doing nothing included, with their GPUs.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class _MayBe(NamedTuple):
 def _worth_more(
     what: _MayBe, values: Floats, prices: Floats, fewest: Ints, claim: float
 ) -> tuple[_MayBe, Floats]:
-    """Return the options of decisions worth more than a claim, with GPUs beyond the fewest."""
+    """Return options of decisions worth more than a claim, with GPUs above each job's fewest."""
     if not (np.isfinite(prices) & (prices >= 0.0)).all():
         raise ValueError("prices must be at least 0 and finite")
     earned = values - (what.uses @ prices)[what.which]

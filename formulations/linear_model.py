@@ -153,7 +153,7 @@ class LinearModel:
 
     @property
     def scale(self) -> float:
-        """Largest cost of a usable column, 1 if there is none: the unit of solvers' costs."""
+        """Largest cost of a usable column, the unit of solvers' costs; 1 if there is none."""
         used = (self.column_upper > 0) | (self.column_lower < 0)
         return float(np.abs(self.cost).max(initial=0.0, where=used)) or 1.0
 

@@ -94,7 +94,7 @@ class DecodeParams(Params):
     most_parts: int = 200
     """Largest number of parts for which all ways to place them are searched."""
     most_tries: int = 5_000
-    """Number of tried placements after which that search gives up."""
+    """Number of tried placements after which the search gives up."""
 
 
 DECODE = DecodeParams()
@@ -129,7 +129,7 @@ class PriceSearchParams(Params):
     shrinks: float = number(0.5, 0, 1)
     """Factor of the box where the cutting planes predicted badly."""
     widens: float = number(4.0, 1)
-    """Factor of the box where only its sides hold the planes' minimum back."""
+    """Factor of the box if only its sides limit the planes' minimum."""
     least_radius: float = number(1e-10, 0, 1)
     """Relative size of the box at which the search ends."""
     least_width: float = 0.05
@@ -147,7 +147,7 @@ class PriceSearchParams(Params):
     least_bracket: float = 1e-14
     """Width of the bracket of one price at which the search ends, in units of ``top``."""
     tied: float = number(1e-6, 0, 1)
-    """Relative fall of the bound from which a row is priced that only a tie keeps."""
+    """Smallest relative fall of the bound for which a row kept only by a tie is priced."""
 
 
 PRICE_SEARCH = PriceSearchParams()
@@ -155,18 +155,18 @@ PRICE_SEARCH = PriceSearchParams()
 
 @dataclass(frozen=True, slots=True)
 class LpRoundingParams(Params):
-    """From prices to a choice within the rows (docs/formulations/prices.md, ladder step 1)."""
+    """Rounding of prices to a choice within rows (docs/formulations/prices.md, ladder step 1)."""
 
     short: float = 3.0
     """Cost of a slot that the master problem lacks, in units of its price."""
     least_short: float = 1e-9
-    """Smallest cost of such a slot, in units of the best cut's value."""
+    """Smallest cost of a slot that the master problem lacks, in units of the best cut's value."""
     least_share: float = 1e-9
-    """Share of a cut in the master's answer up to which it is left out."""
+    """Largest share of a cut in the master's answer at which the cut is left out."""
     keys: int = number(6, 1)
     """Number of rows by whose use jobs are sorted before they take their cuts."""
     key_weight: float = 1e3
-    """Weight of row d in that sort key, in units of d + 1: later rows sort before earlier ones."""
+    """Weight of row d in the jobs' sort key, in units of d + 1: later rows sort first."""
     passes: int = number(20, 1)
     """Largest number of repairs of each row."""
 
@@ -191,7 +191,7 @@ class PlacingParams(Params):
     bucket: int = number(16, 1)
     """Smallest number of nodes of a bucket whose side resources are compared all at once."""
     bucket_widens: int = number(4, 2)
-    """Factor by which the number of nodes grows from one such comparison to the next."""
+    """Growth factor of a bucket's compared nodes from one comparison to the next."""
 
 
 PLACING = PlacingParams()
@@ -202,13 +202,13 @@ class SlotParams(Params):
     """Prices of slots (docs/formulations/prices.md, "Slots")."""
 
     most_gangs: int = number(8, 0, 16)
-    """Number of jobs of a node whose subsets are enumerated; further jobs pay nothing to stay."""
+    """Largest number of a node's jobs whose subsets are enumerated; further jobs stay for free."""
     shifts: int = 24
     """Largest number of times that the shares of gangs are moved between their nodes."""
     shift: float = number(0.3, 0, 1)
-    """Relative change of a share at the first such move."""
+    """Relative change of a share at the first move."""
     fades: float = number(0.95, 0, 1)
-    """Factor of that change from one move to the next."""
+    """Factor of the relative change from one move to the next."""
     forced: float = number(8.0, 1)
     """Largest payment of a stay, in units of the largest value: a job without a start must stay."""
 
@@ -260,7 +260,7 @@ class CoreParams(Params):
     descent: float = number(1e-4, 0, 1)
     """Part of the linear prediction by which a step must lower the bound (Armijo's rule)."""
     shorter: float = number(0.3, 0.01, 0.99)
-    """Factor by which a step that fails that rule is shortened."""
+    """Factor by which a step that fails Armijo's rule is shortened."""
     shortest: float = number(1e-2, 0, 1)
     """Length of a step that is taken without a test."""
     spread: float = 4.0
@@ -284,7 +284,7 @@ class ScalingParams(Params):
     large: float = number(2.0**20, 1)
     """Largest size that is left as it is."""
     dearest: float = number(2.0**10, 1)
-    """Largest cost of a scaled objective; a largest cost of 1 to ``large`` is left as it is."""
+    """Largest cost of a scaled objective; largest costs from 1 to ``large`` are kept."""
     widest: float = number(2.0**30, 1)
     """Largest entry of a row, in units of its side."""
 
@@ -299,7 +299,7 @@ class ShareParams(Params):
     small_share: float = number(2.0**-10, 0, 1)
     """Share of the time below which a column is scaled to the job's own need."""
     spare: float = number(2.0, 1)
-    """Upper limit of such a column, in units of that need."""
+    """Upper limit of a scaled column, in units of the job's own need."""
     clear: float = number(0.9, 0, 1)
     """Share of the fastest type's speed; if all other types are slower, a job is fixed to it."""
     negligible: float = number(1e-9, 0, 1)
@@ -366,7 +366,7 @@ class LookaheadParams(Params):
     least_start: float = 1e-3
     """Smallest value of a start, in rounds, times the round over the seconds until completion."""
     least_stay: float = 2e-3
-    """Smallest value of a stay, in the same unit."""
+    """Smallest value of a stay, in the unit of ``least_start``."""
 
 
 LOOKAHEAD = LookaheadParams()

@@ -1,4 +1,4 @@
-"""The one table of resources that nodes have and jobs hold.
+"""Table of all resources that nodes have and jobs hold.
 
 Columns of rounds, prices, checks, explanations, files and option tables derive from `RESOURCES`. No
 other module numbers or lists resources: a new one is a row here, a field of node types and demands

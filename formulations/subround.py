@@ -135,7 +135,7 @@ def _positions(count: int, members: Ints) -> Ints:
 def _used_by_others(
     problem: RoundProblem, decided: Selection, free: Bools
 ) -> tuple[Floats, Floats]:
-    """Return what fixed jobs use of each node, shape (N, R), and uplink, shape (L,)."""
+    """Return the use by fixed jobs of each node, shape (N, R), and uplink, shape (L,)."""
     nodes, table = problem.nodes, problem.candidates
     used = np.zeros((nodes.count, nodes.resources))
     uplinks = np.zeros(nodes.uplink_gb_per_s.size)
@@ -170,7 +170,7 @@ def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floa
 
 
 def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> Floats:
-    """Return what fixed jobs use of each rule's row, shape (Q,)."""
+    """Return the use by fixed jobs of each rule's row, shape (Q,)."""
     rules = problem.rules
     used = np.zeros(rules.count)
     others = decided.choice[~free & (decided.choice >= 0)]
@@ -180,7 +180,7 @@ def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> F
 
 
 def _rules_of(rules: RuleTable, candidate_at: Ints, job_at: Ints, used: Floats) -> RuleTable:
-    """Return the rows that concern free jobs, less what fixed jobs use of them."""
+    """Return the rows that concern free jobs, less the use by fixed jobs."""
     index = rules.index.copy()
     starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
     index[starts], index[stays] = candidate_at[index[starts]], job_at[index[stays]]

@@ -1,4 +1,4 @@
-"""Tolerances: when two numbers count as equal, and when a limit counts as kept.
+"""Tolerances within which numbers count as equal and limits as kept.
 
 Each kind has one name here. Numbers that steer a search are in `formulations.parameters`.
 """

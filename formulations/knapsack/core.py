@@ -41,7 +41,7 @@ class Priced:
 
 
 def priced(items: Items, params: CoreParams = CORE) -> Priced | None:
-    """Return the items at prices with a small bound, or None if some job has no item."""
+    """Return the items with prices of a small bound; None if some job has no item."""
     jobs, gpus = items.job.size, items.sizes.astype(np.float64)
     place = np.repeat(np.arange(jobs), np.diff(items.start))
     worth = np.full((gpus.shape[0], jobs), -np.inf)
@@ -180,7 +180,7 @@ def losing(items: Items, at: Priced, slack: float) -> Items | None:
 def rounded(
     items: Items, at: Priced, slack: float, most: int, params: CoreParams = CORE
 ) -> Items | None:
-    """Return a core around one good choice: some jobs free, the others fixed.
+    """Return a core around a good choice, with some jobs free and the others fixed.
 
     Jobs take their items in the shares of a soft maximum, by a golden-ratio sequence in the order
     of their GPUs. Then excess and idle GPUs are reduced, those with the highest price first. As

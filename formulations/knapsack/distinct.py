@@ -24,7 +24,7 @@ class DistinctNodes:
         self._known: dict[tuple[Free, tuple[Gang, ...]], bool] = {}
 
     def possible(self, free: Free, gangs: tuple[Gang, ...]) -> bool:
-        """Return whether all gangs, largest first, may have nodes; False is a proof."""
+        """Return whether all gangs may have nodes; False is a proof that they cannot."""
         key = free, gangs
         if key not in self._known:
             self._known[key] = bool(_best_fit(free, gangs)) or self._searched(free, gangs)

@@ -78,7 +78,7 @@ class Items:
 
     @property
     def left_out(self) -> float:
-        """Upper bound on decisions with a dropped item; -inf if none was dropped."""
+        """Upper bound on the value of decisions with a dropped item; -inf if none was dropped."""
         return -np.inf if self.core is None else self.core.worth
 
     @property
@@ -187,7 +187,7 @@ class _Unvalued(NamedTuple):
 
 @of_tables
 def _unvalued(problem: RoundProblem) -> _Unvalued:
-    """Return the part of the items that does not depend on the work left."""
+    """Return the items without their values, which alone depend on the work left."""
     options, jobs = problem.options, problem.jobs.count
     fine, idle = possible_options(problem)
     gpus, capacity = _gpus_on_open_nodes(problem)

@@ -17,10 +17,10 @@ from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 
 Placed = tuple[Selection | None, bool]
-"""Decision with its nodes or None, and whether it is proven that no nodes exist."""
+"""Decision with its nodes or None, and whether its lack of nodes is proven."""
 
 Ask = Callable[[Ints], Placed]
-"""Function that finds nodes for a choice when packing and trying did not."""
+"""Function that finds nodes for a choice if heuristics failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class _Taken:
 
 
 class _Search:
-    """Depth-first search: a partial choice and the untried items of each job in it."""
+    """State of a depth-first search: a partial choice, and untried items of each of its jobs."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Search:
         return Found(self._best, self._value, bound, seen)
 
     def _ranked(self) -> list[tuple[int, int, float]]:
-        """Return the next job's items that may improve, the best last; ties as on the page."""
+        """Return the next job's items that may improve the best decision, most promising last."""
         place, step, worths = len(self._taken), self._tables.step, self._worths
         rest, at, worth, left = self._tables.after[place + 1], self._at, self._worth, self._left
         least, grain = self._value + self._same, self._grain

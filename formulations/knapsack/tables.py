@@ -58,7 +58,7 @@ class Tables:
 
     @cached_property
     def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
-        """Sizes of each job that no smaller size matches in value, with their values."""
+        """Sizes of each job that are worth more than all smaller ones, with their values."""
         items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
         if items.core is not None:
             return self._few_sizes()
@@ -83,7 +83,7 @@ class Tables:
         return found
 
     def _few_sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
-        """Return all sizes of a core: few are worth less than a smaller one."""
+        """Return all sizes of a core, as few of them could be left out."""
         items, sizes = self.items, [tuple(row) for row in self.items.sizes.tolist()]
         start, which, value = items.start.tolist(), items.which.tolist(), items.value.tolist()
         found: list[list[tuple[tuple[int, ...], float]]] = []
@@ -97,7 +97,7 @@ class Tables:
 
     @cached_property
     def after(self) -> list[memoryview]:
-        """Flattened rows of `table`: row i covers jobs i..D-1, row D none."""
+        """Flattened rows of `table`: row i covers jobs i to D-1, and row D no job."""
         return [row.reshape(-1).data for row in self.table]
 
     @cached_property
@@ -131,12 +131,12 @@ class Tables:
 
     @property
     def bound(self) -> float:
-        """Upper bound on all decisions of the round; -inf if there is none."""
+        """Upper bound on the value of any decision of the round; -inf if there is none."""
         return max(self.best, self.items.left_out)
 
     @property
     def best(self) -> float:
-        """Upper bound on decisions with these items; -inf if there is none."""
+        """Upper bound on the value of decisions with these items; -inf if there is none."""
         return self.after[0][-1] - self.items.promised
 
     def in_reach(self, least: float) -> Bools:

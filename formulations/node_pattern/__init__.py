@@ -131,7 +131,7 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, places: PartPla
 
 
 def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts) -> DistinctParts:
-    """Return data for cuts: parts of a kind that could share a node, and patterns with it."""
+    """Return data for cuts: parts of a kind that could share a node, and patterns of the kind."""
     capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
     several = (parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity)
     several &= ~problem.options.starts.loose[parts.candidate]

@@ -100,7 +100,7 @@ def find_cells(problem: RoundProblem) -> Cells:
 
 
 def _joining(problem: RoundProblem) -> Ints:
-    """Return the domain of each node, shape (N,); -1 if it joins no two open nodes.
+    """Return the domain of each node, shape (N,); -1 if the domain joins no two open nodes.
 
     A gang on distinct nodes lies within no single node, so such nodes are identical.
     """

@@ -97,7 +97,7 @@ def add_free(
 
 
 class _Beside:
-    """Rows ``beside``: at most one of a stay and the free states without room for it."""
+    """Rows ``beside``: at most one of a stay and the free states in which it cannot fit."""
 
     def __init__(self) -> None:
         self._label: list[tuple[int, int]] = []

@@ -94,7 +94,7 @@ _Gangs = tuple[int, int, Ints]
 
 
 def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]:
-    """Return groups of types whose parts need no distinction within a host, in order.
+    """Return groups of types with interchangeable parts within a host, in order.
 
     They have the same demand for uplinks and aggregated resources. Strict types also have parts of
     one kind, or belong to one job, which has at most one gang.
@@ -142,7 +142,7 @@ def _place(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _En
 def _plain_places(
     layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints
 ) -> _Entry:
-    """Return the parts with one possible cell: columns x themselves count them."""
+    """Return the parts with one possible cell, which columns x count."""
     return (
         layout.x[parts.candidate[mine]],
         only[of_type[mine], parts.kind[mine]],

@@ -76,7 +76,7 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
 def reachable_free_of(
     capacity: Vector, gangs: tuple[tuple[Vector, ...], ...]
 ) -> tuple[Vector, ...]:
-    """Return the possible free states of a node: each gang stays in one of its ways or ends.
+    """Return the possible free states of a node, over all ways in which its gangs stay or end.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def turn(interval_s: float, charge_s: Floats, weight: Floats) -> Floats:
 
 
 def feedback_level(problem: RoundProblem, data: Turns) -> Level:
-    """Return the level that serves the shortest first reports first, times their speed."""
+    """Return the level that serves jobs nearest to their first report, weighted by speed."""
     members = problem.options.members
     worth = soon(problem.interval_s, members.startup_s, data.feedback_left_s[members.job])
     worth = worth * relative_speed(problem)
@@ -70,7 +70,7 @@ def feedback_level(problem: RoundProblem, data: Turns) -> Level:
 
 
 def turn_level(problem: RoundProblem, data: Turns) -> Level:
-    """Return the level that serves the jobs with the largest lag first, times their speed."""
+    """Return the level that serves the jobs with the largest lag, weighted by speed."""
     members = problem.options.members
     worth = turn(problem.interval_s, members.startup_s, data.weight[members.job])
     worth = worth * relative_speed(problem)

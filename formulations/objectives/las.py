@@ -78,7 +78,7 @@ def _rank(data: Queues) -> Floats:
 
 
 def _barred(problem: RoundProblem, asked: Ints) -> Bools:
-    """Return which starts have other GPUs than requested, or than the nearest possible."""
+    """Return the starts whose GPU count is neither the requested nor the nearest possible one."""
     options, members = problem.options, problem.options.members
     off = np.abs(options.gpus[members.option] - asked[members.job])
     off = np.where(members.starts, off, np.inf)

@@ -81,7 +81,7 @@ def levels(
 def saved_s(
     problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
 ) -> Floats:
-    """Return the cost of waiting minus the cost of the option now, per member, shape (M,)."""
+    """Return each member's cost of waiting minus its cost of the option now, shape (M,)."""
     paths = backlog_prices(problem, params)
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)

@@ -15,7 +15,7 @@ from formulations.round.tables import Level, RoundProblem
 
 
 def levels(problem: RoundProblem, params: WorkParams = WORK) -> tuple[Level, ...]:
-    """Return ``A ** power`` over the seconds to completion, A being a job's least GPU-seconds.
+    """Return the level of ``A ** power`` per second to completion; A is a job's least work.
 
     Power 0 is `formulations.objectives.jct` without weights; power 1 counts GPU-seconds done per
     second as if at the job's best, whoever they belong to.

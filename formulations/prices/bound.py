@@ -1,4 +1,4 @@
-r"""Bound proven by any prices: docs/formulations/prices.md, theorem 1.
+r"""Bound that any prices prove: docs/formulations/prices.md, theorem 1.
 
     bound = sum_j U[j] + sum_n W[n] + sum_d p[d] limit[d] + auxiliary columns at their better end
 
@@ -64,7 +64,7 @@ class Prices:
 
     @classmethod
     def of_rows(cls, problem: RoundProblem, shared: Shared, prices: Floats) -> Prices:
-        """Return the prices of the shared rows, shape (D,), by what they are prices of."""
+        """Return the `Prices` of these prices of the shared rows, shape (D,)."""
         gpu = np.zeros(problem.nodes.classes)
         side = np.zeros((problem.nodes.classes, problem.nodes.resources - 1))
         rule = np.zeros(problem.rules.count)
@@ -81,7 +81,7 @@ class Prices:
         return cls(gpu, side, uplink, rule)
 
     def rows(self, shared: Shared) -> Floats:
-        """Return the prices as those of the shared rows, shape (D,).
+        """Return the prices of the shared rows as one array, shape (D,).
 
         Raises
         ------

@@ -288,7 +288,7 @@ class _Search:
 
 
 def _highest(relaxation: Relaxation) -> Floats:
-    """Return a price of each row above which no option pays it, shape (D,)."""
+    """Return each row's highest price that an option may pay, shape (D,)."""
     shared, value = relaxation.shared, relaxation.value
     tops = [shared.held.highest(value)]
     for use in shared.others:

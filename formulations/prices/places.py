@@ -128,7 +128,7 @@ class Places:
         return True
 
     def leaves(self, job: int) -> None:
-        """Give back what a staying job holds."""
+        """Release the resources that a staying job holds."""
         self._hold(job, -1)
 
     def _hold(self, job: int, sign: int) -> None:
@@ -178,7 +178,7 @@ class Places:
         return None
 
     def anywhere(self, candidates: Ints) -> Bools:
-        """Return whether candidates are one part that needs only GPUs of any node of its class."""
+        """Return whether candidates are single parts that need only GPUs of any node of a class."""
         rows = self._rows
         plain = (rows.scope == Scope.NODE) & (rows.node_set == 0)
         for t, scarce in enumerate(self._scarce):
@@ -200,11 +200,11 @@ class Places:
         return -1
 
     def ends(self, candidate: int, nodes: tuple[int, ...]) -> None:
-        """Give back the nodes of a start."""
+        """Release the nodes of a start."""
         self._assign(candidate, self.parts(candidate), list(nodes), -1)
 
     def takes(self, candidate: int, nodes: tuple[int, ...]) -> None:
-        """Take nodes that were just given back."""
+        """Take nodes again that were just released."""
         self._assign(candidate, self.parts(candidate), list(nodes), 1)
 
     def _assign(self, candidate: int, parts: list[int], nodes: list[int], sign: int) -> None:
@@ -216,7 +216,7 @@ class Places:
             self._uplink[self._leaf[node]] -= sign * table.sends(candidate, part)
 
     def _need(self, candidate: int, part: int, node_class: int) -> list[tuple[int, float]]:
-        """Return what a part takes of each side resource that its class may run out of."""
+        """Return the use by a part of each side resource that its class may run out of."""
         short = self._scarce[node_class]
         if not short:
             return []
@@ -338,7 +338,7 @@ class Places:
             above, stretch = below, self._widens * stretch
 
     def most_side(self, full: bool) -> Floats | None:
-        """Return the most side resources of a node with a free GPU, per class, (T, R - 1).
+        """Return, per class, the largest free side resources of a node with a free GPU, (T, R - 1).
 
         None if no class runs out of any. With ``full``, nodes without a free GPU count as well: a
         job that moves frees its own GPUs there.

@@ -1,4 +1,4 @@
-"""From a choice within the rows to a decision: nodes, next best options, leftover GPUs."""
+"""Placing of a choice: nodes for its parts, next best options, use of leftover GPUs."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ class Placing:
 
     @cached_property
     def _others(self) -> Ints:
-        """Possible starts that are not the best of their kind, job by job."""
+        """Possible starts, job by job, except the best of each kind."""
         fine = possible_options(self._problem)[0][: self._count].copy()
         if self._relaxation.sizes is not None:
             best = self._relaxation.sizes.option

@@ -282,7 +282,7 @@ class Relaxation:
         return own, options.job[own]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
-        """Return the lead of each job's option over its next best, in reduced value, (J,).
+        """Return the lead in reduced value of each job's option over its next best, (J,).
 
         Negative if another option has more; inf if there is no other.
         """
@@ -323,7 +323,7 @@ class Relaxation:
 
 
 def slope_of(shared: Shared, prices: Floats, usage: Floats) -> Floats:
-    """Return the limits less usage, auxiliary columns at their better end included, (D,)."""
+    """Return limits less usage, (D,), with auxiliary columns at their better bound."""
     limit = np.where(np.isfinite(shared.upper), shared.upper, shared.lower)
     used = usage
     if shared.aux_upper.size:

@@ -1,4 +1,4 @@
-r"""From prices to a choice: a master program mixes the cuts, and excess over limits is repaired.
+r"""Rounding of prices to a choice: a master program mixes the cuts, then excess is repaired.
 
 Every cut of the search is a choice of every job. A linear program finds the convex combination of
 cuts with the largest value within the limits (Dantzig, Wolfe 1960); it has at most one cut more
@@ -104,7 +104,7 @@ class Rounding:
         return float(self.relaxation.value[choice[choice >= 0]].sum())
 
     def rounded(self) -> Ints:
-        """Return the option of each job, -1 for none, shape (J,): the cuts in their shares."""
+        """Return the option of each job, -1 for none, shape (J,), from the cuts by their shares."""
         active = np.flatnonzero(self._share)
         cuts = [self._chosen.cuts[at] for at in active.tolist()]
         options = np.asarray([cut.choice for cut in cuts])
@@ -138,7 +138,7 @@ class Rounding:
         return choice
 
     def repaired(self, choice: Ints) -> Ints:
-        """Return the choice with the excess over limits released at the least loss per unit.
+        """Return the choice after removing excess over limits at the least loss per unit.
 
         Ends after ``passes`` rounds over the rows. A job makes at most one move per row and round,
         so a job that has to give up more in a row waits for the next round. Rows that only jobs

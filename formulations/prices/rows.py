@@ -1,4 +1,4 @@
-"""Rows that the options of a round share if the node of a part is ignored."""
+"""Rows that options of a round share if nodes of parts are ignored."""
 
 from __future__ import annotations
 

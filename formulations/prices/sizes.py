@@ -116,7 +116,7 @@ class Sizes:
         return surplus, choice
 
     def of_starts(self, paid: Floats) -> tuple[Floats, Ints]:
-        """Return each job's best reduced value and start if starts of each kind pay ``paid``."""
+        """Return each job's best reduced value and start at the prices ``paid`` of kinds."""
         *table, idle = self._distinct
         surplus = np.where(idle > 0.0, 0.0, -np.inf)
         # Kind + 1 of each job's best start, 0 for none: kinds ascend, so the last better one wins.

@@ -1,4 +1,4 @@
-r"""Relaxation with rows of slots: how nodes can be cut, so that shapes have a price.
+r"""Relaxation with rows of slots, through which shapes have a price.
 
 A part that starts takes a slot of its kind; a node offers the slots of one pattern p of what its
 remaining jobs leave free (Gilmore, Gomory 1961). At prices pi of slots each node takes by itself
@@ -180,7 +180,7 @@ class SlotRelaxation(Relaxation):
 
     @property
     def counted(self) -> Bools:
-        """Whether a row counts a resource that slots price, so it has no price, shape (D,)."""
+        """Whether a row has no price because slots price its resource, shape (D,)."""
         scarce = self._kinds.scarce
         word = [
             label[0] == "gpu" or (label[0] == "side" and label[2] in scarce[label[1]])
@@ -219,7 +219,7 @@ class SlotRelaxation(Relaxation):
         return self._params.forced * float(np.abs(self.value).max(initial=0.0))
 
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
-        """Return the value of each stay less rows, (J,), -inf if impossible, and payments, (H,)."""
+        """Return each stay's value less rows, (J,), -inf if impossible, and payments, (H,)."""
         base = self._base
         stays = self._stay[self._runs]
         worth = np.full(self.jobs, -np.inf)
@@ -319,7 +319,7 @@ class SlotRelaxation(Relaxation):
         return np.append(best, -np.inf), which
 
     def _collected(self, pays: Floats, best: Floats, which: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return W of each open node, which open holds stay, and the slots offered per kind."""
+        """Return W of each open node, the holds that stay, and the number of slots per kind."""
         collected, held = [np.zeros(0)], np.zeros(self._held.size)
         many = np.zeros(best.size)
         for one in self._alike:
@@ -333,7 +333,7 @@ class SlotRelaxation(Relaxation):
         return np.concatenate(collected), held, offered
 
     def reduced(self, prices: Floats) -> Floats:
-        """Return the reduced value of each option; a stay pays the slots its leaving would free.
+        """Return the reduced value of each option; a stay pays for the slots that it blocks.
 
         That price tells jobs apart; at the bound's own payments all running jobs are indifferent.
         """

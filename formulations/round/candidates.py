@@ -22,17 +22,17 @@ class Scope(IntEnum):
     """Region that must contain all parts of a candidate; its speed was predicted for it."""
 
     NODE = 0
-    """One part, on one node."""
+    """Scope of a single part on one node."""
     NVLINK = 1
-    """Inside one NVLink domain of several nodes."""
+    """Scope of parts inside one NVLink domain of several nodes."""
     LEAF = 2
-    """Under one leaf switch."""
+    """Scope of parts under one leaf switch."""
     POD = 3
-    """Anywhere; the network share is reserved on the uplink of every leaf with a part."""
+    """Scope of parts anywhere, with network share reserved on every used leaf's uplink."""
 
 
 def amounts(side: Floats, gpus: Floats) -> Floats:
-    """Return the side resources that parts with ``gpus`` GPUs hold, in the shape of ``side``.
+    """Return the side resources held by parts with ``gpus`` GPUs, in the shape of ``side``.
 
     Parameters
     ----------

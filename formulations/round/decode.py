@@ -1,4 +1,4 @@
-"""Decoding: nodes for the parts of a choice; counted patterns become named nodes."""
+"""Decoding of a choice: nodes for its parts, where counted patterns become named nodes."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _members(tables: Tables, running: Ints, stay: Ints) -> MemberTable:
 
 
 def startups(tables: Tables, job: Ints, alone: Ints) -> Floats:
-    """Return the start-up ahead of each member, given its job and option alone, shape (M,)."""
+    """Return the start-up of each member in its option, shape (M,)."""
     table, jobs, returns = tables.candidates, tables.jobs, tables.returns
     if not (tables.shared.count or returns.count):
         return gathered(jobs.restart_s, table.job, jobs.restart_left_s[job[table.count :]])

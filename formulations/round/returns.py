@@ -47,7 +47,7 @@ class ReturnTable:
 
     @property
     def placed(self) -> Ints:
-        """Rows with nodes, which are options."""
+        """Rows that name nodes, each of which is an option."""
         return np.flatnonzero(np.diff(self.node_start) > 0)
 
     @property
@@ -62,7 +62,7 @@ class ReturnTable:
         return np.repeat(np.arange(self.options, dtype=np.int64), lengths[lengths > 0])
 
     def prices(self, restart_s: Floats) -> Floats:
-        """Return the start-up of every candidate, shape (K,), given the one without this table."""
+        """Return every candidate's start-up, shape (K,), from its start-up without this table."""
         found = restart_s.copy()
         anywhere = np.diff(self.node_start) == 0
         found[self.candidate[anywhere]] = self.startup_s[anywhere]

@@ -1,4 +1,4 @@
-"""Operator's rules as rows over the decisions of a round."""
+"""Operator's rules as rows over a round's decisions."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from formulations.round.candidates import CandidateTable
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """Options of several jobs, and which jobs share GPUs already; none by default.
+    """Options of several jobs, and groups of jobs that share GPUs already; none by default.
 
     One row per option and job, with at least two jobs per option. Each job does something that it
     could do alone: start in a candidate, or stay. Either all jobs start on free GPUs, as the first

@@ -34,7 +34,9 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class RoundProblem:
-    """A round: what may run where. Values are in `Level`, so one problem serves many goals.
+    """Tables of a round: jobs, nodes, candidates and rules.
+
+    Values are in `Level`, so one problem serves many goals.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class PackedClasses:
         return top
 
     def shares(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return totals per class (C, T) and pair class (Q, T) spread over jobs and pairs."""
+        """Spread totals per class, (C, T), and pair class, (Q, T), over jobs and pairs."""
         each = x / self.count[:, None]
         pair = y / np.maximum(self.pair_count, 1)[:, None]
         return each[self.of_job], pair[self.of_pair]

@@ -45,7 +45,7 @@ def make_parser() -> LineParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     return run_command(make_parser(), _run, argv)
 
 

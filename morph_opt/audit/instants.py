@@ -279,7 +279,7 @@ def _greedy(
 def _posed(
     waiting: Sequence[RecordedJob], free: npt.NDArray[np.int64], places: Places
 ) -> tuple[list[LiveNode], list[LiveJob]]:
-    """Return nodes and jobs of the round: full nodes are closed, held GPUs are a job per node."""
+    """Return nodes and jobs of the round, with full nodes closed and held GPUs as jobs."""
     nodes, jobs = [], []
     for at, node in enumerate(places.cluster.nodes):
         groups = places.groups_of(at)

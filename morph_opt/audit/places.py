@@ -77,7 +77,7 @@ class Places:
         return {name: at for at, name in enumerate(sorted(names))}
 
     def _learned(self, recorded: Recorded) -> dict[str, frozenset[int]]:
-        """Return the nodes of each partition: those on which its jobs ran, if they differ."""
+        """Return the nodes on which each partition's jobs ran; empty unless they differ."""
         found: dict[str, set[int]] = defaultdict(set)
         if recorded.placed == 1.0 and recorded.cluster is None:
             for job in recorded.jobs:

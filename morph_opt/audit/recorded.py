@@ -245,7 +245,7 @@ def _sorted(jobs: Iterable[RecordedJob]) -> tuple[RecordedJob, ...]:
 def _jobs(
     rows: Sequence[LogRow], scan: Scan, first_s: float, *, running: bool
 ) -> Iterator[RecordedJob]:
-    """Yield attempts one by one, tasks one by one, and components of one job together."""
+    """Yield attempts and tasks as single jobs, and components together as one job."""
     names = [scan.reader.group(row.name) for row in rows]
     found = [
         _job(row, name, first_s, running=running)
@@ -313,7 +313,7 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
 
 
 def _of_run(folder: Path) -> Recorded:
-    """Read a run folder, which knows everything."""
+    """Read a run folder, which states all facts about its jobs."""
     run, cluster = read_run(folder), _cluster_of_run(folder)
     intervals: dict[str, list[Held]] = {}
     for row in run.segments:
@@ -336,7 +336,7 @@ def _of_run(folder: Path) -> Recorded:
 
 
 def _cluster_of_run(folder: Path) -> Cluster:
-    """Return the cluster of a run; that of a live log is in its configuration."""
+    """Return the cluster of a run, from the configuration if the run is live."""
     from morph_opt.core.documents import Fields, read_toml
     from morph_opt.inputs.clusters import cluster_of
     from morph_opt.inputs.clusters.spec import CLUSTER_FIELDS

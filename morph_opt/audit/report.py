@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCHEMA = "morph-opt/audit/1"
 _WORST = 5
 _ABSOLUTE_S = 1e8
-"""Seconds from which a clock counts from 1970."""
+"""Least number of seconds that counts as a time since 1970."""
 
 CANNOT_TELL = (
     "holds, dependencies and begin times, but for those that Slurm's Eligible has (such jobs wait "
@@ -30,7 +30,7 @@ CANNOT_TELL = (
     "limits of users and accounts, priorities, CPUs and memory",
     "what the scheduler knew: run times that it could not foresee are known here",
 )
-"""Causes of waiting that no log states; a gap is therefore an upper bound."""
+"""Causes of waiting that no log states, for which a gap is an upper bound."""
 
 
 def _hours(audit: Audit, name: str) -> float:

@@ -31,13 +31,13 @@ _OPTIONS = {
     "morph_opt.solvers": "--solver",
     "morph_opt.executors": "--on",
 }
-"""Options by group of extensions whose names they take."""
+"""Options that take names of extensions, by entry-point group."""
 
 _loaded: dict[str, str] = {}
 """Name of the latest extension of each user package."""
 
 _file: ContextVar[tuple[str, bool] | None] = ContextVar("file", default=None)
-"""File that gives the names, and whether it may name code."""
+"""File from which names are being read, and whether it may name code."""
 
 
 @contextmanager

@@ -185,7 +185,7 @@ def _live_table(path: Path) -> Fields | None:
 def _kept_reasons(
     path: Path, live: Fields, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
-    """Yield the reasons for a job's allocation, by deciding the kept documents again."""
+    """Yield the reasons for a job's allocation from repeated decisions of the kept documents."""
     options = PolicyOptions(**read_given(live.object("options", None), PolicyOptions))
     at_s = {event.index: event.time_s for event in events if isinstance(event, RoundDecided)}
 

@@ -49,20 +49,20 @@ def make_parser() -> LineParser:
             "--belief",
             choices=("truth", "measured"),
             default="truth",
-            help="measured: what jobs report of their speed corrects the table (default truth)",
+            help="truth, or measured: correct the table by speeds that jobs report (default truth)",
         )
         if name == "act":
-            one.add_argument("--yes", action="store_true", help="yes, change things")
+            one.add_argument("--yes", action="store_true", help="confirm that jobs may be changed")
     back = commands.add_parser("release-all", help="give every job back to the plain scheduler")
     _common(back)
-    back.add_argument("--yes", action="store_true", help="yes, change things")
+    back.add_argument("--yes", action="store_true", help="confirm that jobs may be changed")
     back.add_argument(
         "--older-than",
         type=whole(1, 10**9),
         metavar="S",
-        help="release only if the last turn is older than these seconds: for cron, as a watchdog",
+        help="release only if the last turn is older, in seconds: for a watchdog by cron",
     )
-    again = commands.add_parser("replay", help="the run folder of what happened, of an audit log")
+    again = commands.add_parser("replay", help="write the run folder of an audit log")
     again.add_argument(
         "audit", type=Path, metavar="AUDIT.jsonl", help="audit log in a controller's folder"
     )
@@ -71,7 +71,9 @@ def make_parser() -> LineParser:
 
 
 def _common(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--config", type=Path, required=True, metavar="LIVE.toml", help="settings")
+    one.add_argument(
+        "--config", type=Path, required=True, metavar="LIVE.toml", help="file of settings"
+    )
     one.add_argument(
         "--folder",
         type=Path,

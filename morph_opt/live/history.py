@@ -51,14 +51,14 @@ from morph_opt.simulation.runs.write import CONFIG, LIVE, RunWriter, create_fold
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)
-"""Of one second: ends go before what begins and ends in it, and that before what goes on.
+"""Ranks of events of one second: ends of earlier intervals come before new ones.
 
 A node closes behind the round that finds it closed: what began there since the last look did so
 while it was open.
 """
 
 _Mark = tuple[float, int, Callable[[Any, float], None], Any]
-"""When, its rank, what takes it, and what it is."""
+"""Event before sorting: instant, rank, function that takes it, and its value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def settle(intervals: Sequence[RunInterval]) -> None:
 
 
 def placed(intervals: Sequence[RunInterval], cluster: Cluster) -> Iterator[RunInterval]:
-    """Return the intervals; those never observed get GPUs of their nodes that nobody else held.
+    """Return the intervals; unobserved ones get GPUs of their nodes that no other job held.
 
     A scheduler says of a job that is over on which nodes it was, not on which GPUs of them. An
     interval for which there are too few is left out.

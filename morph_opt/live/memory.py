@@ -22,7 +22,7 @@ from morph_opt.round.snapshot import parts_to_json
 SCHEMA = "morph-opt/live-jobs/1"
 FILE = "jobs.json"
 DAY_S = FORGET_S = 86_400.0
-"""Jobs that are over are remembered so long, to see one that runs again."""
+"""Seconds of a day, for which ended jobs are remembered in case they run again."""
 
 _FURTHEST_S = 1e12
 Happened = dict[str, Any]
@@ -76,7 +76,7 @@ class Known:
     report_s: float = 0.0
 
     def report_age_s(self, report: str, now_s: float) -> float:
-        """Take in a report and return for how long it has been the same."""
+        """Take in a report and return for how many seconds it has not changed."""
         if report != self.report:
             self.report, self.report_s = report, now_s
         return now_s - self.report_s

@@ -25,7 +25,7 @@ OURS = "morph:"
 PARKED, STARTED, STOPPED, RANKED = (f"{OURS}{w}" for w in ("parked", "started", "stopped", "rank"))
 LEASE_NAME = "morph-lease"
 REQUEUE_S = 125.0
-"""Slurm lets a requeued job begin after two minutes: that begin time is nobody's wish."""
+"""Longest delay in seconds that Slurm itself sets before a requeued job may begin."""
 
 _WAITS, _RUNS = "waiting", "running"
 _ENDS = frozenset(("COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"))
@@ -36,7 +36,7 @@ _AS_OF = re.compile(r"Configuration data as of (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Job as the scheduler shows it.
+    """Job as the scheduler reports it.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Picture:
         return repr((jobs, held, sorted(state.unavailable), sorted(self.silent)))
 
     def restless(self) -> str:
-        """Return why nothing may be stopped now, since jobs may have ended unseen; "" if it may."""
+        """Return why no job may be stopped now: some may have ended unseen; "" if one may."""
         if self.time_s < self.boot_s + 2.0 * self.message_s:
             return "slurmctld began a moment ago"
         return "" if self.whole else "GPUs are in use by no job that squeue shows"
@@ -383,7 +383,7 @@ def _is_lease(row: Fields) -> bool:
 def _unparked(
     row: dict[str, Any], one: Seen, time_s: float, submitted_s: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the record of a job as it would be if we had not parked it."""
+    """Return a job's record without the effects of our parking."""
     if not one.waits or one.special or one.held or not one.begin_is_ours(time_s):
         return row
     ours: dict[str, Any] = {"eligible_time": 0}

@@ -159,7 +159,7 @@ class _Taken:
         self.jobs.append(one)
 
     def _spent(self) -> str:
-        """Return why no job may be stopped in this round; "" if some may."""
+        """Return why the round may stop no job; "" if it may stop some."""
         if self.picture.time_s < self.memory.away_s + 2.0 * self.picture.message_s:
             return "slurmctld was away a moment ago"
         spent = len(self.memory.stops_s) >= self.settings.stops_per_hour
@@ -167,7 +167,7 @@ class _Taken:
 
 
 def _about(rule: Rule, names: set[str]) -> bool:
-    """Whether a rule that names jobs one by one names any of the round."""
+    """Return whether a rule on named jobs names any job of the round."""
     listed = getattr(rule, "jobs", ("*",))
     return any(name in names or "*" in name or "?" in name or "[" in name for name in listed)
 

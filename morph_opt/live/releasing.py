@@ -13,7 +13,7 @@ from morph_opt.live.record import Folder
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 
 _LOOKS = 10
-"""A job of Kubernetes that we stopped gets new pods first, which then are let go."""
+"""Number of passes: a stopped Kubernetes job first gets new pods, which are released next."""
 _PAUSE_S = 1.0
 
 

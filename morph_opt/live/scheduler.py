@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from morph_opt.live.picture import Picture
 
 Command = tuple[str, ...]
-"""The words of a command, as an operator would type it."""
+"""Words of a command, as an operator would type them."""
 
 
 class AwayError(Exception):
@@ -37,7 +37,7 @@ class Scheduler(Protocol):
     """Client of a running scheduler."""
 
     server: str
-    """The name in messages of what answers."""
+    """Name of the answering server in messages."""
 
     def clock(self) -> float:
         """Return the time of this machine."""
@@ -95,4 +95,4 @@ class Scheduler(Protocol):
         """
 
     def give_lease(self) -> None:
-        """Give the lease up."""
+        """Release the lease."""

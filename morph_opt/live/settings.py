@@ -37,7 +37,7 @@ class Settings:
         their nodes and GPUs before they start; requeue jobs that run. Kubernetes has neither the
         first nor the third: it does not let them be changed.
     node_types
-        What no scheduler says of node types, by name (``a800-x8``); for the built-in speeds.
+        Properties of node types by name (``a800-x8``) that schedulers lack, for built-in speeds.
     folder
         Where relative names of the file begin.
     """
@@ -46,38 +46,46 @@ class Settings:
     powers: frozenset[str] = frozenset()
     node_types: Mapping[str, Mapping[str, float]] | None = None
     folder: Path = Path()
-    scheduler: str = option("slurm", "beside which it works", choices=("slurm", "kubernetes"))
+    scheduler: str = option(
+        "slurm", "scheduler next to which the controller works", choices=("slurm", "kubernetes")
+    )
     mark: str = option("morph", "first word of the comment of jobs that take part", marks=_SLURM)
     interval_s: float = option(60.0, "longest time between turns", range=Range(0.1, 1e5))
     poll_s: float = option(1.0, "time between looks for a change", range=Range(0.05, 1e5))
-    timeout_s: float = option(10.0, "limit of every command", range=Range(0.1, 1e4))
+    timeout_s: float = option(10.0, "time limit of every command", range=Range(0.1, 1e4))
     settle_s: float = option(2.5, "least time from a job's end to its restart", range=_SECONDS)
     park_s: float = option(
         1800.0,
-        "begin time of jobs that are to wait, from now on",
+        "time from now to the begin time of parked jobs",
         range=Range(10.0, 1e6),
         marks=_SLURM,
     )
-    clock_s: float = option(2.0, "most that the clocks may be apart", range=_SECONDS)
-    lease_s: float = option(120.0, "time after which another may take over", range=Range(5.0, 1e5))
-    restart_s: float = option(60.0, "what a restart costs, unless a job says", range=_SECONDS)
-    margin: float = option(1.5, "times that cost which a stop must be worth", range=Range(1.0, 1e3))
-    minimum_run_s: float = option(600.0, "before that a job is not stopped", range=_SECONDS)
-    restarts_per_hour: int = option(2, "of a job", range=Range(1, 10**6, whole=True))
-    starts_per_turn: int = option(200, "of all jobs", range=_COUNT)
+    clock_s: float = option(2.0, "largest difference between the clocks", range=_SECONDS)
+    lease_s: float = option(
+        120.0, "time after which another controller may act", range=Range(5.0, 1e5)
+    )
+    restart_s: float = option(60.0, "cost of a restart unless a job states it", range=_SECONDS)
+    margin: float = option(1.5, "least worth of a stop, in restart costs", range=Range(1.0, 1e3))
+    minimum_run_s: float = option(600.0, "least run time before a job is stopped", range=_SECONDS)
+    restarts_per_hour: int = option(
+        2, "largest number of restarts of a job", range=Range(1, 10**6, whole=True)
+    )
+    starts_per_turn: int = option(200, "largest number of starts of all jobs", range=_COUNT)
     stop_needs: str = option(
         REPORT,
-        "what says that a job's end is far before it is stopped: what it reports to be left, or "
-        "its user's word of how long it runs",
+        "evidence that a job's end is far, needed to stop it: the work left that it reports, or "
+        "its user's estimate of its run time",
         choices=(REPORT, WORD),
     )
-    stops_per_turn: int = option(4, "of all jobs", range=_COUNT)
-    stops_per_hour: int = option(20, "of all jobs", range=_COUNT)
-    launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)
-    observe_turns: int = option(20, "turns to be observed before acting", range=_COUNT)
+    stops_per_turn: int = option(4, "largest number of stops of all jobs", range=_COUNT)
+    stops_per_hour: int = option(20, "largest number of stops of all jobs", range=_COUNT)
+    launches: int = option(
+        3, "number of failed launches after which a job is left alone", range=_COUNT
+    )
+    observe_turns: int = option(20, "number of turns observed before acting", range=_COUNT)
     boot_s: float = option(
         600.0,
-        "from slurmctld's start, for which older jobs are not stopped",
+        "time after slurmctld's start in which older jobs are not stopped",
         range=_SECONDS,
         marks=_SLURM,
     )
@@ -86,22 +94,22 @@ class Settings:
     )
     launch_s: float = option(
         120.0,
-        "in which a started pod must get its node, or its job goes back to the queue",
+        "time within which a started pod must get its node, or its job returns to the queue",
         range=_SECONDS,
         marks=_KUBERNETES,
     )
     server: str = option(
         "",
-        "URL of the API server, or of kubectl proxy; by default that of the pod that this is",
+        "URL of the API server or of kubectl proxy; by default that of the surrounding pod",
         marks=_KUBERNETES,
     )
-    token: str = option("", "file of the token for that server", marks=_KUBERNETES)
-    ca: str = option("", "file of the certificates that it is known by", marks=_KUBERNETES)
+    token: str = option("", "file of the token for the API server", marks=_KUBERNETES)
+    ca: str = option("", "file of the API server's certificates", marks=_KUBERNETES)
     lease: str = option(
-        "morph-opt/controller", "NAMESPACE/NAME of the Lease of who acts", marks=_KUBERNETES
+        "morph-opt/controller", "NAMESPACE/NAME of the acting controller's Lease", marks=_KUBERNETES
     )
-    keep_rounds: int = option(1440, "documents of rounds that are kept", range=_COUNT)
-    speeds: str = option("", "of models that jobs name: a file of speeds, model, or none")
+    keep_rounds: int = option(1440, "number of rounds whose documents are kept", range=_COUNT)
+    speeds: str = option("", "speeds of models that jobs name: a file of speeds, model, or none")
     reports: str = option("", "folder in which jobs report their progress")
 
     def __post_init__(self) -> None:

@@ -20,16 +20,16 @@ from morph_opt.live.slurm_words import words_of
 from morph_opt.round.live.slurm_fields import number, text, words
 
 Run = Callable[[Command, float], str]
-"""What a command prints, within a limit in seconds."""
+"""Function that returns the output of a command within a limit in seconds."""
 
 _AWAY = ("unable to contact", "connection refused", "connect failure", "socket timed out",
          "zero bytes were transmitted", "unexpected message", "communication connection failure",
          "unable to establish", "transport endpoint", "timed out", "missing socket",
          "protocol authentication error")  # fmt: skip
 _JOBS = ("squeue", "--json", "--states=all")
-"""Later releases than 22.05 leave out jobs that are over unless they are told not to."""
+"""Arguments that list ended jobs too, which releases after 22.05 omit by default."""
 _LONGEST = 4_000_000
-"""Characters of a string of a job: comments and command lines are as long as users make them."""
+"""Largest number of characters of a job's string, such as a comment or command line."""
 _NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
 _RIGHTS = ("permission denied", "access/permission", "not permitted")
 
@@ -69,7 +69,7 @@ def run_slurm(command: Command, limit_s: float) -> str:
 
 
 def listed(text: str, command: str) -> Any:
-    """Parse what a command lists.
+    """Parse the list that a command prints.
 
     Raises
     ------
@@ -187,7 +187,7 @@ class Slurm:
         self._run(command, self._settings.timeout_s)
 
     def against(self, intent: Intent, picture: Picture) -> str:
-        """Return why a job must not be stopped: a slurmd of it takes no connection; "" if it may.
+        """Return why a job must not be stopped (a slurmd is unreachable); "" if it may.
 
         Slurm finds out in minutes (a third of SlurmdTimeout) that a slurmd is gone. A job there
         may have ended unseen, and a stop would not reach it.
@@ -257,7 +257,7 @@ class Slurm:
         return until_s > self.clock()
 
     def give_lease(self) -> None:
-        """Give the lease up."""
+        """Release the lease."""
         for job, mark in self._leases():
             if _holder(mark)[0] == self._owner:
                 self.do(("scancel", job))
@@ -280,7 +280,7 @@ class Slurm:
         return said.strip().partition(";")[0]
 
     def _leases(self) -> list[tuple[str, str]]:
-        """Return the jobs that are leases, oldest first, with what is written on them.
+        """Return the jobs that are leases, oldest first, with their marks.
 
         A lease waits, held, and is of this controller's user, or has a mark of a lease, which
         operators alone can write: jobs of users that are only named like it are none.

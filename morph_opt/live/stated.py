@@ -25,7 +25,7 @@ _GPUS = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
 REPORT_FIELDS = ("iterations_left", "iteration_s")
 
 LIMIT_SHARE = 0.9
-"""Of its time limit, what a job may be estimated to run on other GPUs than it asks for."""
+"""Largest share of the time limit that a job's estimate on other GPUs may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Stated:
 
     @property
     def malleable(self) -> bool:
-        """Whether the statements are enough to give the job another shape."""
+        """Whether the statements suffice to give the job another shape."""
         return None not in (self.model, self.gpus)
 
 
@@ -132,7 +132,7 @@ def unseen_end(
 
 
 def paces(rows: Iterable[SpeedRow]) -> dict[int, float]:
-    """Return seconds per iteration by GPUs: with the best plan in the slowest place."""
+    """Return, by GPU count, seconds per iteration of the best plan in the slowest place."""
     best: dict[tuple[object, ...], float] = {}
     for row in rows:
         found = row.configuration

@@ -11,7 +11,7 @@ from morph_opt.live.picture import Picture, Seen
 from morph_opt.live.settings import Settings
 
 _SHOWN = 12
-"""Commands, and jobs that are left alone, that the status names."""
+"""Largest number of commands, and of jobs left alone, that the status names."""
 
 
 def opted_in(picture: Picture, settings: Settings) -> list[Seen]:

@@ -107,7 +107,7 @@ class Controller:
             raise InputError(f"does not answer: {error}", field=self.scheduler.server) from None
 
     def close(self) -> None:
-        """Give up lease and folder."""
+        """Release the lease and unlock the folder."""
         try:
             if self.mode.word == ACT:
                 self.scheduler.give_lease()
@@ -117,7 +117,7 @@ class Controller:
             self.folder.close()
 
     def step(self) -> bool:
-        """Observe once, take a turn if one is due or something changed, and return whether.
+        """Observe once; return whether a turn was taken, as one was due or something had changed.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Controller:
         return True
 
     def _settling(self, now_s: float) -> bool:
-        """Return whether a job may be started now that had to settle at the last turn."""
+        """Return whether a job that had to settle at the last turn may start now."""
         settle_s = self.settings.settle_s
         return any(
             known.phase == "waiting"

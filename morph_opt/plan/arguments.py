@@ -26,7 +26,7 @@ JOBS = tuple(name for name in asked(Workload) if name not in ("trace", "seed", "
 DECIDING = tuple(name for name in asked(Scheduler) if name != "seed")
 FAILURES = tuple(name for name in asked(Failures) if name != "seed")
 OF_ETA = tuple(name for name in asked(ReplayConfig) if name not in ("until_s", "checkpoint_s"))
-"""Rules of the engine that have an effect where nodes never fail and jobs run to their end."""
+"""Options of the engine with an effect if nodes never fail and jobs run to their end."""
 
 _SHOWN = ("--policy", "--objective", "--interval", "--restart-s")
 """Options of a replay that the short help of a question lists."""
@@ -148,7 +148,7 @@ def _compare(one: LineParser) -> None:
         "--no-noise",
         dest="noise",
         action="store_false",
-        help="do not measure what other seeds of the solver change",
+        help="do not measure the effect of other seeds of the solver",
     )
     one.epilog = (
         "--a and --b take what python -m morph_opt.replay --help-all lists about who decides, "
@@ -204,7 +204,7 @@ def _eta(one: LineParser) -> None:
 
 
 def variant_parser() -> LineParser:
-    """Build the parser of what ``--a`` and ``--b`` hold: all that variants may differ in."""
+    """Build the parser of the words in ``--a`` and ``--b``: all options of a variant."""
     parser = LineParser(prog="python -m morph_opt.plan compare", add_help=False)
     add_options(parser, Scheduler, DECIDING)
     add_options(parser, ReplayConfig)
@@ -220,7 +220,7 @@ def _names(parser: LineParser) -> list[str]:
 
 
 def _workloads(one: LineParser, *, cluster: bool = True) -> None:
-    """Add where jobs come from and where they run."""
+    """Add the options of the trace and the cluster."""
     from morph_opt.inputs.traces.resampled import DAYS, LOADS, WEEKS
 
     one.add_argument(
@@ -248,7 +248,7 @@ def _workloads(one: LineParser, *, cluster: bool = True) -> None:
 
 
 def _deciding(one: LineParser) -> None:
-    """Add all other options of a replay; the short help lists the usual ones."""
+    """Add all other options of a replay, the usual ones in the short help."""
     own = _names(one)
     _reading(one)
     deciding = one.add_argument_group("who decides, rules of the engine, and failures of nodes")
@@ -260,7 +260,7 @@ def _deciding(one: LineParser) -> None:
 
 
 def _reading(one: LineParser) -> None:
-    """Add how jobs of the trace are read, and what nodes cost where there are some."""
+    """Add the options of reading the trace and, next to ``--cluster``, of prices."""
     jobs = one.add_argument_group("jobs of the trace")
     add_options(jobs, Workload, [name for name in JOBS if name not in LOG_OPTIONS])
     if "--cluster" in _names(one):
@@ -301,7 +301,7 @@ def _first_seed(one: LineParser) -> None:
 
 
 def _statement(one: LineParser, *, exploration: bool = True) -> None:
-    """Add the statement to confirm: the SLO, in which share of workloads, how surely."""
+    """Add the options of the statement to confirm: SLO, share of workloads, confidence."""
     one.add_argument(
         "--slo", required=True, metavar="'p90 queued_s <= 900'", help="target of each workload"
     )

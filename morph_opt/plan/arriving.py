@@ -94,7 +94,7 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
 
 
 def arrived_of(family: Workload, names: Iterable[str]) -> int | None:
-    """Return how many jobs of a member were submitted before a state with these job names.
+    """Return the number of a member's jobs submitted before a state with these job names.
 
     Families number jobs in order of submission (``j17``, ``gpt2-17``), so the last one in the state
     gives the number. None if the names are no member's.

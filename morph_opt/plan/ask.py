@@ -61,7 +61,7 @@ class Ask:
         return Path(self.out or f"runs/plan-{question}")
 
     def evaluator(self, question: str) -> Evaluator:
-        """Make the evaluator that keeps its results in the folder of the answer.
+        """Make an evaluator that keeps its results in the answer's folder.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Ask:
         self.scenario.require_named("sweeps and plans run in processes of their own")
 
     def source(self, load: float | None = None) -> Source:
-        """Return the source of its workloads, at another load if one is given."""
+        """Return the source of the workloads, at the given load if any."""
         self._require_named()
         workload = self.scenario.workload
         return source_of(
@@ -114,7 +114,7 @@ def _changed(scenario: Scenario) -> dict[str, Any]:
 
 
 def require_decides(scheduler: Scheduler) -> None:
-    """Refuse a scheduler that every replay would refuse.
+    """Refuse a scheduler that no replay accepts.
 
     Raises
     ------

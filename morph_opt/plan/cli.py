@@ -87,7 +87,7 @@ def _only(given: argparse.Namespace, names: set[str]) -> argparse.Namespace:
 
 
 def _written(given: argparse.Namespace) -> str:
-    """Write what a scheduler answers now as a snapshot in the folder of the answer."""
+    """Write a scheduler's present answers as a snapshot in the folder of the answer."""
     from morph_opt.plan.ask import Ask
     from morph_opt.round.live.sources import read_live, write_snapshot
 

@@ -58,7 +58,7 @@ def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:
 
 
 def _floor(slo: Slo, demands: Demands) -> float:
-    """Return the statistic of jobs that each have the cluster to themselves."""
+    """Return the SLO's statistic if each job had the cluster to itself."""
     alone = [
         job.release_s - job.submission_s + (job.floor_s if slo.metric == "jct_s" else 0.0)
         for job in demands.jobs
@@ -70,7 +70,7 @@ EARLY = "early"
 """Value of `Verdict.decided_by` for a replay that was ended early."""
 
 EXPENSIVE = "completion"
-"""Name of the bound that takes a good part of a replay's time; see `BoundParams.far`."""
+"""Name of the slow bound, which `BoundParams.far` may skip."""
 
 
 @dataclass(frozen=True, slots=True)

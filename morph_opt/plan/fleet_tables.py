@@ -100,5 +100,5 @@ def _configs(
 
 
 def _above(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> bool:
-    """Return whether ``b`` is not below the line from ``a`` to ``c``; a mix is then as good."""
+    """Return whether ``b`` is on or above the line from ``a`` to ``c``, so a mix is as good."""
     return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

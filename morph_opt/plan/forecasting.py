@@ -40,11 +40,11 @@ class Forecast:
     futures: int
 
     def of(self, what: str) -> tuple[float, ...]:
-        """Return the instants of ``start`` or of ``finish``."""
+        """Return the forecast instants of ``start`` or of ``finish``."""
         return self.starts_s if what == "start" else self.finishes_s
 
     def quantiles(self, what: str) -> tuple[float, float, float]:
-        """Return the order statistics at `QUANTILES`; a further draw lies within in 80 % of cases.
+        """Return the order statistics at `QUANTILES`, which contain 80 % of further draws.
 
         Of m exchangeable futures, one more lies below the r-th in r of m + 1 cases: the ranks are
         0.1 (m + 1), rounded outwards, and as far from above. Below nine futures the interval spans

@@ -16,15 +16,15 @@ class SearchParams(Params):
     """Search over sizes and mixes (docs/planning.md, "How many nodes do I need?")."""
 
     exploration: int = limited(20, 1)
-    """Workloads to explore with."""
+    """Number of workloads to explore with."""
     batch: int = limited(5, 1)
-    """Workloads judged together before the search looks at them."""
+    """Number of workloads judged together before the search takes its next step."""
     larger: int = limited(2, 1)
-    """Sizes above the answer that must pass as well."""
+    """Number of sizes above the answer that must pass as well."""
     attempts: int = limited(5, 1)
-    """Levels of error that the default number of workloads covers."""
+    """Number of tests for which the default number of workloads suffices."""
     noise_seeds: int = limited(3, 1)
-    """Solver seeds that show what ties alone change."""
+    """Number of solver seeds that show the effect of ties alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class FleetParams(Params):
     """Proposals of mixes by the planning MILP (docs/formulations/fleet.md)."""
 
     mixes: int = limited(16, 1)
-    """Mixes of the MILP to try."""
+    """Number of the MILP's mixes to try."""
     enumerated: int = limited(64, 1)
     """Largest number of mixes that are all tried."""
     scenarios: int = limited(2, 1)
-    """Workloads that the MILP serves at once."""
+    """Number of workloads that the MILP serves at once."""
     delay_s: float = limited(14_400.0, 1.0, 1e9)
     """Time in seconds within which the MILP completes every job if the SLO names none."""
     bin_s: float = limited(1800.0, 1.0, 1e9)
@@ -50,17 +50,17 @@ class SequentialParams(Params):
     """Sequential test of a share (docs/decisions/0033-sequential-confirmation.md)."""
 
     margin: float = limited(0.05, 0.0, 0.5)
-    """Usual margin above the wanted share that a test must detect."""
+    """Default margin above the wanted share that a test must detect."""
     missed: float = limited(0.1, 1e-6, 0.5)
-    """Probability of missing a size that lies that far above."""
+    """Probability of rejecting a size whose share exceeds the wanted one by the margin."""
     most: int = limited(1_000_000, 1)
     """Largest number of workloads of a design."""
     enumerated: int = limited(20_000, 1)
     """Largest design whose boundary is lowered by exact enumeration."""
     halvings: int = limited(12, 1)
-    """Halvings of the boundary's interval."""
+    """Number of bisections of the boundary's interval."""
     bootstrap: int = limited(20, 2)
-    """Workloads from which the interval of a mean is a bootstrap (BCa)."""
+    """Number of workloads from which the interval of a mean is a bootstrap (BCa)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class HistoryParams(Params):
     """Draws of futures and workloads (docs/planning.md, "When will my job start?")."""
 
     weeks: int = limited(6, 2)
-    """Weeks of history from which whole weeks are drawn, not days."""
+    """Least number of weeks of history for which whole weeks are drawn instead of days."""
     few_blocks: int = limited(10, 2)
     """Number of blocks below which the answer warns."""
     members: int = limited(16, 1)
-    """Members of a family looked at for one as far along."""
+    """Number of a family's members that are searched for one at the state's position."""
     member_s: float = limited(60.0, 1.0, 1e9)
-    """Length in seconds of the shortest member that others follow."""
+    """Least length in seconds of a family's member that further members follow."""
     horizon_s: float = limited(3600.0, 1.0, 1e9)
     """First horizon of a continuation in seconds."""
     horizons: int = limited(11, 1, 30)

@@ -69,7 +69,7 @@ class Trial:
         return sum(verdict.passed for verdict in self.verdicts)
 
     def row(self, confidence: float) -> list[str | int | float | None]:
-        """Return its row of the evidence table.
+        """Return the trial's row of the evidence table.
 
         Mean and interval are those of the replayed workloads. They are unknown where a replay was
         ended early, because the others alone would be too low. Intervals are those of a fixed
@@ -160,7 +160,7 @@ class Search:
         return failed > allowed or len(verdicts) - failed >= of - allowed
 
     def refused_below(self) -> int:
-        """Return the smallest size that bounds do not refuse; they refuse all below.
+        """Return the smallest size that is not refused by bounds.
 
         Raises
         ------

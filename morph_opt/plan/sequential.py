@@ -46,7 +46,7 @@ def clean(share: float, error: float) -> int:
 
 
 def usual_margin(share: float) -> float:
-    """Return `SequentialParams.margin`, or half of what is left above the share if less."""
+    """Return `SequentialParams.margin`, or half of 1 minus the share if that is less."""
     return min(SEQUENTIAL.margin, (1.0 - share) / 2.0)
 
 
@@ -111,7 +111,7 @@ class Design:
 def _walk(
     share: float, confirms: Sequence[int], refuses: Sequence[int], until: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return the probabilities of confirming at each number of workloads and of getting there.
+    """Return, per number of workloads, the probability of confirming there and of reaching it.
 
     Ends once the sum of the first reaches ``until``. Both have shape ``(numbers,)``, from 1
     workload on.
@@ -177,7 +177,7 @@ def design(share: float, margin: float, error: float, missed: float = SEQUENTIAL
 def _bounded(
     share: float, margin: float, log_a: float, missed: float, first: int, most: int
 ) -> Design:
-    """Design the test with this log A, as short as the error at g + d allows."""
+    """Design the shortest test with this log A that the error at g + d allows."""
     better = math.log((share + margin) / share)
     worse = math.log((1.0 - share) / (1.0 - share - margin))
     n = np.arange(most + 1)
@@ -195,7 +195,7 @@ def _bounded(
 
 
 def fixed(share: float, higher: float, error: float, missed: float = SEQUENTIAL.missed) -> int:
-    """Estimate how many workloads tell a share from a higher one in a test of fixed size.
+    """Estimate the size of a fixed test that distinguishes a share from a higher one.
 
     By the normal approximation, with the two errors.
     """

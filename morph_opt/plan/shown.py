@@ -21,7 +21,7 @@ _UNITS = {"s": "s", "usd": "$", "h": "h"}
 
 
 def readable(header: Sequence[str], rows: Sequence[Sequence[Cell]], slo: str = "") -> Table:
-    """Make the table of an answer's evidence for a reader.
+    """Return the table of an answer's evidence in plain words.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _row(cells: Mapping[str, Cell], unit: str) -> dict[str, Cell]:
 
 
 def _by(word: str) -> str:
-    """Put ``replay:3`` and the like into words; other texts stay as they are."""
+    """Put the cause of a verdict, such as ``replay:3``, into words."""
     name, colon, count = word.partition(":")
     if not colon:
         return word

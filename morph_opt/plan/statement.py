@@ -61,7 +61,7 @@ class Target:
 
     @property
     def margin(self) -> float:
-        """Indifference in use: as given, or the usual one."""
+        """Margin of indifference: the given one, or the default."""
         return usual_margin(self.share) if self.indifference is None else self.indifference
 
     def design(self, level: int) -> Design:

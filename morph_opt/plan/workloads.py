@@ -117,7 +117,7 @@ def source_of(
 
 
 def read_from(past: LoadedTrace) -> tuple[str, ...]:
-    """Return the notes on reading a log that a replay prints; () for other traces."""
+    """Return a replay's notes on the reading of a log; () for other traces."""
     return () if past.account is None else past.account.texts()
 
 

@@ -244,7 +244,7 @@ def _driven(
 
 
 def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
-    """Repeat the records of an interrupted run, and return whether there were any."""
+    """Repeat the records of an interrupted run; return whether it had any."""
     recorded = Recorded(folder)
     run.repeat(recorded, folder)
     writer.cut(recorded.events_bytes, recorded.rounds_bytes)

@@ -244,7 +244,7 @@ class Scenario:
 
     @property
     def state(self) -> str | None:
-        """File of the state to begin with; None if there is none."""
+        """File of the initial state; None if there is none."""
         return self.workload.state
 
     def require_named(self, why: str) -> None:

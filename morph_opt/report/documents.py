@@ -210,7 +210,7 @@ def _padded(columns: dict[str, Any], rows: int) -> dict[str, Any]:
 
 
 def waits_data(view: RunView, waits: Mapping[str, Sequence[Wait]]) -> Packed:
-    """Return why jobs waited: by job from, until, rounds, and the index of the sentence."""
+    """Return, by job, the intervals and rounds of waiting with the indices of their reasons."""
     texts: dict[str, int] = {}
     by_job = {
         view.job_index[name]: [

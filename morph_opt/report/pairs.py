@@ -19,7 +19,7 @@ MOST_PAIRED = 1_000_000
 """Largest number of jobs times pairs; above it all pairs include the first run."""
 
 Choice = tuple[int, int]
-"""Indices of two runs; differences are the second's completion minus the first's."""
+"""Indices of two runs; differences are the second's minus the first's."""
 
 
 @dataclass(frozen=True, slots=True)

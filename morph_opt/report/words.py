@@ -71,7 +71,7 @@ def summary_sentences(view: RunView) -> list[str]:
 
 
 def _missed(values: Values) -> str:
-    """Return in how many rounds promises were broken although all could be kept, if known."""
+    """Return words on the rounds with avoidably broken promises; "" if unknown."""
     missed = values.get("rounds_guarantees_missed")
     return "" if missed is None else f", in {missed} of them although all could be kept"
 
@@ -180,7 +180,7 @@ def rounds_caption(view: RunView) -> str:
 
 
 def absent(view: RunView, prices: Sequence[Price]) -> list[str]:
-    """Return what the page lacks, and how to get it."""
+    """Return sentences on the missing parts of the page, and how to get them."""
     if prices:
         return []
     if view.run.summary.objective is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAILURE = ("failure", "failure_status", "failure_message")
 _CLOCK = re.compile(r".*_ms(_.*)?|wall_s|peak_rss_mib")
-"""Figures that clock or machine decide; kept apart, so that equal sweeps have equal tables."""
+"""Figures that depend on clock or machine, kept out of the table of results."""
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
 from morph_opt.sweep.parameters import PROCESSES
 
 STOP = threading.Event()
-"""Event that is set when this process gives up: children are ended, no further ones started."""
+"""Event that is set once this process gives up, after which no child starts."""
 
 _HUNGRY = re.compile(r"memory|MemoryError|bad_alloc|map segment|cannot allocate", re.IGNORECASE)
 

@@ -30,7 +30,7 @@ WRONG_PATH = frozenset(
 """Operating system errors that a wrong path causes."""
 
 FULL_DISK = frozenset((errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
-"""Operating system errors of a full or broken disk, which no option mends."""
+"""Operating system errors of a full or broken disk."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM

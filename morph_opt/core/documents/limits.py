@@ -18,8 +18,7 @@ LINES_BYTES = 256 * MIB
 """Largest file read line by line, unpacked: CSV, JSON lines, traces, MPS, solutions."""
 
 BYTES_PER_VALUE = 16
-"""Bytes of a JSON document's limit per value that it may hold: ``[],`` takes 3 bytes of text and
-64 of memory."""
+"""Divisor of a JSON document's size limit that gives its largest number of values."""
 
 DEPTH = 64
 """Largest number of nested levels of a JSON or TOML document."""

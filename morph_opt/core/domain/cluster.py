@@ -32,13 +32,13 @@ class Span(IntEnum):
     """Parts of the topology, tightest first; a wider one never has a faster network."""
 
     NODE = 0
-    """All GPUs in one node."""
+    """Span of GPUs in one node."""
     NVLINK = 1
-    """Several nodes of one NVLink domain (an NVL72 rack)."""
+    """Span of several nodes of one NVLink domain (an NVL72 rack)."""
     LEAF = 2
-    """Several nodes under one leaf switch; every multi-node placement of a flat cluster."""
+    """Span of several nodes under one leaf switch, or of a flat cluster."""
     POD = 3
-    """Nodes under several leaf switches."""
+    """Span of nodes under several leaf switches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def make_parser() -> LineParser:
     plan.add_argument(
         "--without-phases",
         action="store_true",
-        help="the runs will tell iteration times only, not forward_s, sync_s and optimizer_s",
+        help="plan runs that report iteration times without forward_s, sync_s and optimizer_s",
     )
 
     fitting = add("fit", _fit, "fit a model file to profiled runs")

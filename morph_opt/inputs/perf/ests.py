@@ -35,7 +35,7 @@ def _axes(most: Sequence[int], params: ElasticParams) -> list[Ints]:
 
 
 def _thinned(most: int, growth: float) -> Ints:
-    """Return increasing numbers up to the most, spaced by at least one and by a factor."""
+    """Return increasing numbers up to ``most``, spaced by at least one and by a factor."""
     found = [0]
     while found[-1] < most:
         found.append(min(most, max(found[-1] + 1, int(found[-1] * growth))))
@@ -177,7 +177,7 @@ def worker_room(job: Job, cluster: Cluster, gpu_type: str) -> int:
 
 
 def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
-    """Return the reason for which no GPUs of a cluster can run a job's workers, or None."""
+    """Return why no GPUs of a cluster can run a job's workers; None if some can."""
     plan = job.requested_plan
     if elastic_model(speeds, job.model, plan, (plan.gpu_type,)) is None:
         return f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"

@@ -174,7 +174,7 @@ class GangSpeeds:
         return speed
 
     def _workers_s(self, job: Job) -> float:
-        """Return seconds of a step on the requested GPUs, or on all there are if fewer.
+        """Return seconds of a step on the requested GPUs, or on all GPUs if there are fewer.
 
         Without a GPU of its own type: on one GPU of the slowest type on which it may run.
         """

@@ -20,7 +20,7 @@ class PriorParams(Params):
     utilisation: float = limited(0.4, 0.0, 1.0)
     """Median share of the peak that training reaches (Megatron, SC'21, table 1: 0.44 to 0.52)."""
     compute_sd: float = 1.5
-    """Standard deviation of the natural logarithm of that time."""
+    """Standard deviation of the natural logarithm of the time of the passes."""
 
 
 PRIOR = PriorParams()
@@ -31,11 +31,11 @@ class PhaseParams(Params):
     """Plausible times of phases, as parts of their iteration (section "Phases")."""
 
     negligible: float = 1e-3
-    """Part below which a phase was booked with another one, or is noise."""
+    """Part of an iteration below which a phase counts as absent."""
     least: float = 0.2
-    """Part below which all phases together are most likely in another unit."""
+    """Part of an iteration below which all phases together suggest another unit."""
     most: float = 1.1
-    """Part up to which they may exceed it, as they were measured in other iterations."""
+    """Largest sum of phases relative to the iteration, as they may be of other iterations."""
 
 
 PHASES = PhaseParams()
@@ -70,7 +70,7 @@ class DesignParams(Params):
     """Choice of the next runs (section "Fit")."""
 
     truths: int = limited(8, 1)
-    """Possible truths over which a design is averaged; more change less than a new seed."""
+    """Number of possible truths over which a design is averaged."""
     numbers: int = limited(20_000_000, 1)
     """Largest count of numbers in all truths together; fewer are drawn for many candidates."""
     clip: float = 1.5
@@ -91,7 +91,7 @@ class CheckParams(Params):
     slowest: float = 1000.0
     """Largest plausible time relative to training at the GPUs' peak; public runs need 1 to 70."""
     fastest: float = 0.3
-    """Smallest plausible time, likewise."""
+    """Smallest plausible time relative to training at the GPUs' peak."""
     apart: float = limited(300.0, 1.0)
     """Factor between a run and the median of its file above which its unit is suspect."""
 

@@ -32,7 +32,9 @@ def make_parser() -> LineParser:
         epilog="Exit status: 0 clean or notes only; 1 warnings; 2 errors, or bad usage.",
     )
     _add_log(check)
-    check.add_argument("--cluster", metavar="SPEC", help="compare with it: file or short form")
+    check.add_argument(
+        "--cluster", metavar="SPEC", help="cluster to compare with: file or short form"
+    )
     check.add_argument(
         "--capacity", type=Path, metavar="FILE", help="GPUs over time: date,...,total"
     )
@@ -59,7 +61,7 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
         "--format",
         metavar="FORMAT",
         help="format of the log (guessed from header and keys): "
-        f"{', '.join(LOG_FORMATS)}, or one's own",
+        f"{', '.join(LOG_FORMATS)}, or a user's own",
     )
     add_reading(parser)
 
@@ -69,9 +71,9 @@ def _add_capacity(parser: LineParser) -> None:
         "From a table of GPUs over time (date,...,total) to a file for replay --events: the last "
         "nodes of the cluster are drained and return, so that it never has more GPUs than that."
     )
-    parser.add_argument("path", type=Path, metavar="FILE", help="the table")
+    parser.add_argument("path", type=Path, metavar="FILE", help="table of the capacity")
     parser.add_argument(
-        "--trace", required=True, metavar="FORMAT:PATH", help="the log; its first job is at 0"
+        "--trace", required=True, metavar="FORMAT:PATH", help="log whose first job is at 0"
     )
     parser.add_argument(
         "--cluster", required=True, metavar="SPEC", help="largest size of the cluster"
@@ -81,7 +83,7 @@ def _add_capacity(parser: LineParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     return run_command(make_parser(), _run, argv)
 
 

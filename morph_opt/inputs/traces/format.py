@@ -17,12 +17,12 @@ from morph_opt.inputs.traces.logs.account import Account
 Kind = Literal["twin", "original", "file"]
 
 STATE_TRACE = "state"
-"""The trace of a replay in which no job arrives after the state that it begins with."""
+"""Name of the trace without arrivals, for replays that begin with a state."""
 
 MODEL = "the built-in performance model"
 SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
 WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs follows"
-"""Descriptions, for lists of formats, of how speeds attach to jobs."""
+"""Descriptions of the source of a format's speeds."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,12 +117,12 @@ class TraceFormat:
 
     @property
     def seeded(self) -> bool:
-        """Whether a seed changes the trace: never of an original, a log or a file."""
+        """Whether a seed changes the trace; False for originals, logs and files."""
         return self.data_set is None and not self.log and self.paths is None
 
     @property
     def specs(self) -> tuple[str, ...]:
-        """The traces that are listed, as `traces.registry.load_trace` takes them."""
+        """Specs of the listed traces for `traces.registry.load_trace`."""
         return tuple(f"{self.name}/{one}" if one else self.name for one in self.arguments)
 
 

@@ -52,7 +52,7 @@ class ReadingOptions:
         "treatment of rows that cannot be read, such as a last line that is cut (refuse)",
         choices=("refuse", "drop"),
     )
-    only: str | None = option(None, "jobs of that outcome alone", choices=("completed",))
+    only: str | None = option(None, "take only jobs with this outcome", choices=("completed",))
 
     def __post_init__(self) -> None:
         require_all(self)
@@ -80,7 +80,7 @@ class LogOptions(ReadingOptions):
         "GPU types of a job: those that the log names, or any (keep)",
         choices=("keep", "ignore"),
     )
-    guarantee: str | None = option(None, "jobs of this kind have a guarantee", metavar="KIND")
+    guarantee: str | None = option(None, "kind of jobs that have a guarantee", metavar="KIND")
     run_s: Mapping[str, float] | None = option(
         None, "run times by kind of job, for logs without run times", metavar="KIND=S,..."
     )

@@ -191,12 +191,12 @@ def log_of(spec: str) -> LogSpec | None:
 
 
 def trace_paths(spec: str) -> tuple[str, ...]:
-    """Return the files or folders that a spec names, as it has them; none for a name."""
+    """Return the paths in a spec, as written; empty if it names a trace by name."""
     return _Spec.of(split_resampled(spec)[-1]).paths
 
 
 def with_paths(spec: str, paths: Sequence[str]) -> str:
-    """Return a spec whose trace is read from other paths; itself if it names none."""
+    """Return the spec with other paths; unchanged if it has none."""
     base = split_resampled(spec)[-1]
     parts = _Spec.of(base)
     if not parts.paths:
@@ -205,7 +205,7 @@ def with_paths(spec: str, paths: Sequence[str]) -> str:
 
 
 def trace_files(spec: str) -> tuple[str, ...]:
-    """Return the files that a trace is read from; none for a name."""
+    """Return the files from which a trace is read; empty for a trace by name."""
     base = split_resampled(spec)[-1]
     parts = _Spec.of(base)
     if parts.log is not None:

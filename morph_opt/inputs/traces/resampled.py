@@ -29,7 +29,7 @@ AS_IS, WEEKS, DAYS = "as-is", "weeks", "days"
 LOADS = Range(0.01, 100.0)
 BLOCK_S = {WEEKS: 604_800.0, DAYS: 86_400.0}
 WHOLE = 0.95
-"""Share of its length from which a last block counts as whole."""
+"""Least share of its length with which a last block counts as whole."""
 
 _SPEC = re.compile(rf"{RESAMPLED}/x([0-9]{{1,3}}(?:\.[0-9]{{1,6}})?)/({AS_IS}|{WEEKS}|{DAYS})/(.+)")
 

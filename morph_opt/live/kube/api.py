@@ -22,7 +22,7 @@ from morph_opt.live.settings import Settings
 from morph_opt.round.live.kube_fields import OBJECT_CHARACTERS
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds the token of its account and the certificates of the API server."""
+"""Folder of a pod with its account's token and the API server's certificates."""
 MERGE = "application/merge-patch+json"
 _GROUPS = {"pod": "", "job": "batch", "lease": "coordination.k8s.io"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

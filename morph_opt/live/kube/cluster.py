@@ -184,7 +184,7 @@ class Kubernetes:
         )
 
     def against(self, intent: Intent, picture: Picture) -> str:
-        """Return the resource that a node has too little of for a start; "" if it has enough."""
+        """Return the resource that a start lacks on a node; "" if nothing is missing."""
         objects: Objects = picture.objects
         if not isinstance(intent, Start):
             return ""
@@ -199,7 +199,7 @@ class Kubernetes:
         return ""
 
     def do(self, command: Command) -> None:
-        """Send a patch.
+        """Send one of the patches that `commands` returned.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Kubernetes:
         return until_s > self.clock()
 
     def give_lease(self) -> None:
-        """Give the lease up."""
+        """Release the lease."""
         found = self._lease()
         if found is not None and _holder(found)[0] == self._owner:
             self._write(found, "")
@@ -298,7 +298,7 @@ def _holder(lease: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _places(unit: Unit, start: Start) -> Iterator[tuple[Pod, str, tuple[int, ...]]]:
-    """Yield the pods of a job with node and GPUs of each; none if the job does not wait for us."""
+    """Yield pods with node and GPUs for a job; empty if the job does not wait at our gate."""
     pods = iter(unit.pods)
     for node, gpus in zip(start.nodes, start.gpus, strict=True):
         left = gpus
@@ -313,7 +313,7 @@ def _take(objects: Objects, amounts: list[tuple[str, str, float]], sign: float) 
 
 
 def _open(pod: Pod) -> dict[str, Any]:
-    """Return the part of a patch that removes our gate and keeps those of others."""
+    """Return the part of a patch that removes our gate and keeps all others."""
     return {"schedulingGates": [{"name": one} for one in pod.gates if one != GATE] or None}
 
 

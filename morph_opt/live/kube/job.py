@@ -59,12 +59,12 @@ class Job:
 
     @property
     def let_go_s(self) -> list[float]:
-        """Instants at which pods without a node were let go."""
+        """Instants at which we released pods that have no node yet."""
         return [p.let_go_s for p in self.alive if p.let_go_s and not (p.node or p.gates)]
 
     @property
     def alike(self) -> Pod:
-        """Pod like those of the job, with what admission added to the template."""
+        """Pod like those of the job, with additions of admission if known."""
         return next(iter(self.gated), self.model)
 
     @property
@@ -79,12 +79,12 @@ class Job:
 
     @property
     def queued(self) -> bool:
-        """Whether Kueue decides when it is suspended, and whether it is admitted."""
+        """Whether the job is in a queue of Kueue, which then suspends and admits it."""
         return QUEUE in self.meta.value("labels", dict[str, str], {})
 
     @property
     def stop(self) -> tuple[str, Fields]:
-        """Kind and metadata of the object that a stop is written on."""
+        """Kind and metadata of the object through which the job is stopped."""
         if self.queued and self.workload is not None:
             return WORKLOAD, meta_of(self.workload)
         return "job", self.meta
@@ -109,7 +109,7 @@ class Job:
 
     @property
     def held(self) -> str:
-        """Reason why others keep it from starting; "" if nobody does."""
+        """Reason for which others keep the job from starting; "" if there is none."""
         if self.suspended and not self.stopped:
             return "not admitted by Kueue" if self.queued else "suspended by a person"
         return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
@@ -133,7 +133,7 @@ class Job:
 
     @property
     def end_s(self) -> float:
-        """Instant of its end; 0 before."""
+        """Instant of the job's end; 0 if it has not ended."""
         if "Failed" in self.true:
             return instant_of(self.true["Failed"], "lastTransitionTime")
         ended = self.status.has("completionTime")
@@ -153,7 +153,7 @@ class Job:
 
     @property
     def kept(self) -> bool:
-        """Whether another controller alone decides if it is suspended."""
+        """Whether another controller alone decides on its suspension."""
         if self.spec.has("managedBy"):
             return True
         # What Kueue evicts already, or somebody has deactivated, is not stopped once more.

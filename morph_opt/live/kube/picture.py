@@ -35,7 +35,7 @@ _MOST_UID = 8
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Object that a stop is written on, and the pods of a job that wait for us.
+    """Object whose fields stop a job, and the job's pods at our gate.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Jobs, nodes and what is left on each, by name, for commands."""
+    """Jobs and nodes by name, with free resources of each node, for commands."""
 
     units: Mapping[str, Unit]
     hosts: Mapping[str, Host]
@@ -146,7 +146,7 @@ def _fields(item: Any, where: str) -> Fields:
 
 
 def _hold(found: _Reading, pods: Sequence[Pod]) -> None:
-    """Subtract what pods hold from nodes: pods with a node first, then those that we let go."""
+    """Subtract the pods' resources from nodes: first of placed pods, then of released ones."""
     by_label = {host.label: host.name for host in found.hosts.values()}
     where = {pod.uid: pod.node or by_label.get(pod.selector.get(HOST, ""), "") for pod in pods}
     holding = [
@@ -260,7 +260,7 @@ def _take(found: _Reading, job: Job) -> None:
 
 
 def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
-    """Return the nodes on which no such pod may be, or that lack other resources for one."""
+    """Return the nodes that a job's pod may not use, or that lack resources for it."""
     gpus = gpus_in(pod.needs)
     needs = tuple((key, value) for key, value in pod.needs.items() if key not in gpus)
     like = needs, tuple(gpus), tuple(pod.selector.items()), pod.tolerations
@@ -276,7 +276,7 @@ def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
 
 
 def _other(found: _Reading, pod: Pod) -> None:
-    """Take in a pod of no known Job, which holds GPUs or is left alone."""
+    """Take in a pod of no known Job: count its GPUs, or note that it is left alone."""
     name = f"{pod.namespace}/{pod.name}"
     parts = _held(found, [pod])
     if parts:

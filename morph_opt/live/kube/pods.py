@@ -21,7 +21,7 @@ from morph_opt.round.live.kube_gpus import gpus_in, shares_of_node
 
 GATE = "morph-opt.dev/round"
 SAYS, STATE, PLAN = "morph-opt.dev/job", "morph-opt.dev/state", "morph-opt.dev/gpus"
-"""Annotations: of the user's words on a Job, of what we did, of the GPUs that a pod was given."""
+"""Annotations with the user's statements on a Job, our last action, and a pod's GPUs."""
 STARTED, STOPPED = "started@", "stopped@"
 HOST = "kubernetes.io/hostname"
 PRODUCT = "nvidia.com/gpu.product"
@@ -101,7 +101,7 @@ class Pod:
 
     @property
     def let_go_s(self) -> float | None:
-        """Instant at which we let it go; None if we did not."""
+        """Instant at which we released the pod; None if we did not."""
         at = self.state.removeprefix(STARTED)
         return float(at) if at != self.state and at.isdigit() else None
 
@@ -142,7 +142,7 @@ def read_hosts(row: Fields) -> Iterator[Host]:
 
 
 def _gpus(needs: Needs) -> int:
-    """Return whole GPUs, of every vendor; shares of GPUs are none."""
+    """Return the number of whole GPUs of every vendor, without shares of GPUs."""
     return round(sum(needs[key] for key in gpus_in(needs)))
 
 

@@ -103,7 +103,7 @@ def eta(
 
 
 def _require_effect(scenario: Scenario) -> None:
-    """Refuse options that a continuation would leave unused."""
+    """Refuse options without effect on a continuation."""
     for name, given in (
         ("events", scenario.failures.events is not None),
         ("mtbf_s", scenario.failures.mtbf_s is not None),

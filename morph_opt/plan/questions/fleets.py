@@ -141,7 +141,7 @@ def _delay_s(slo: Slo) -> float:
 def _of_milp(
     slo: Slo, kinds: Sequence[NodeType], delay_s: float, floor: Sequence[Cheapest]
 ) -> list[str]:
-    """Return what the MILP's cheapest fleet implies for an SLO; none if it has no fleet."""
+    """Return the notes on the MILP's cheapest fleet for an SLO; empty if it has none."""
     strict = (slo.metric, slo.statistic) == ("jct_s", "max")
     what = "a certified floor" if strict else "a first guess for this SLO"
     return [

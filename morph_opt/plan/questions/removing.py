@@ -85,7 +85,7 @@ class _Removal:
 
 
 def _summed(verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
-    """Return how many pass, the mean of the metric (inf if not all were replayed), what decided."""
+    """Return the passes, the metric's mean (inf if some were not replayed), and the causes."""
     known = [v.value for v in verdicts if v.decided_by == "replay"]
     mean = sum(known) / len(known) if len(known) == len(verdicts) else math.inf
     by = " ".join(sorted({v.decided_by for v in verdicts}))
@@ -102,7 +102,7 @@ def remove(
     exploration: int = 10,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
-    """Find nodes that can go, first from the class whose loss costs the service least.
+    """Find nodes that can be removed, first those whose loss costs the service least.
 
     Nodes go one at a time as long as the SLO holds on the exploration workloads; what is left is
     confirmed on fresh ones, and a step is taken back where it is not.

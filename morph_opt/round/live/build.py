@@ -38,14 +38,14 @@ Shapes = Callable[[int], tuple[Shape, ...]]
 """Shapes of a model by GPUs per node."""
 
 _Where = tuple[tuple[str, ...], str, frozenset[str]]
-"""Partitions, GPU type and barred nodes of a job that waits."""
+"""Partitions, GPU type and barred nodes of a waiting job."""
 
 INTERVAL_S = 60.0
 NO_LIMIT_S = 86_400
-"""Time limit of a job that has none: only objectives that look at the time left use it."""
+"""Time limit assumed for a job without one, for objectives that use the time left."""
 
 _UNKNOWN = 1.0
-"""GiB and GB/s of what schedulers do not tell; rigid jobs do not ask for it."""
+"""GiB and GB/s of resources that schedulers do not state and rigid jobs do not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def live_round(
 
 
 def _where(job: LiveJob) -> _Where:
-    """Return the properties that limit the nodes of a job."""
+    """Return the properties of a job that limit its nodes."""
     return job.groups, job.gpu_type, job.barred
 
 
@@ -232,7 +232,7 @@ def _fitting(nodes: Sequence[LiveNode], where: _Where) -> list[LiveNode]:
 
 
 def _of_whole_nodes(job: LiveJob, nodes: Sequence[LiveNode]) -> LiveJob:
-    """Return a job of whole nodes with all their GPUs; it is held where nodes differ in GPUs."""
+    """Return a job with all GPUs of its nodes, held back if its nodes differ in GPUs."""
     sizes = {node.gpus for node in _fitting(nodes, _where(job))}
     if len(sizes) > 1:
         return replace(job, held=job.held or "asks for whole nodes, which differ: not decided")

@@ -19,8 +19,7 @@ Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of a condition on labels."""
 
 OBJECT_CHARACTERS = 4_000_000
-"""Largest string in objects of Kubernetes, which have at most 2 MiB each: annotations have up to
-256 KiB, arguments of containers more."""
+"""Largest number of characters of a string in an object of Kubernetes, of 2 MiB at most."""
 
 BARRING = frozenset(("NoSchedule", "NoExecute"))
 """Effects of taints that keep pods from a node."""
@@ -37,7 +36,7 @@ def name_of(item: Fields) -> str:
 
 
 def is_ready(node: Fields) -> bool:
-    """Return whether a node is ready; one without that condition is."""
+    """Return whether a node is ready, as one without that condition is."""
     status = node.object("status", None, {})
     return all(
         condition.text("status") == "True"
@@ -123,7 +122,7 @@ def tolerations_of(spec: Fields) -> tuple[Toleration, ...]:
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Return whether one of the tolerations is of the taint, by the rules of Kubernetes."""
+    """Return whether one of the tolerations matches the taint, by the rules of Kubernetes."""
     for key, operator, value, effect in tolerations:
         same = key == taint[0] or (not key and operator == "Exists")
         if same and effect in ("", taint[2]) and (operator == "Exists" or value == taint[1]):
@@ -132,7 +131,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def expressions_of(selector: Fields, name: str = "matchExpressions") -> tuple[Expression, ...]:
-    """Return the conditions of a selector; ``matchLabels`` among them."""
+    """Return the conditions of a selector, including its ``matchLabels``."""
     found: list[Expression] = [
         (key, "In", (value,))
         for key, value in (
@@ -148,7 +147,7 @@ def expressions_of(selector: Fields, name: str = "matchExpressions") -> tuple[Ex
 
 
 def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet a condition; one of an unknown operator is never met."""
+    """Return whether labels meet a condition; False if its operator is unknown."""
     key, operator, values = expression
     value = labels.get(key)
     if operator == "In":
@@ -169,7 +168,7 @@ def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
 
 
 def node_terms(spec: Fields) -> tuple[tuple[Expression, ...], ...] | None:
-    """Return the terms of required node affinity, of which one is to be met; None without any."""
+    """Return the alternative terms of required node affinity; None if there are none."""
     if not spec.has("affinity") or not spec.object("affinity", None).has("nodeAffinity"):
         return None
     word = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -190,10 +189,10 @@ _NAME = "metadata.name"
 
 
 def with_name(labels: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return labels of a node with its name, which affinity may ask for."""
+    """Return labels of a node with its name added, as affinity may refer to it."""
     return {**labels, _NAME: name}
 
 
 def _listed(table: Fields, name: str) -> list[Fields]:
-    """Return a list of objects, empty where it is missing or null."""
+    """Return a list of objects; empty if it is missing or null."""
     return table.objects(name, None) if table.has(name) else []

@@ -1,4 +1,4 @@
-"""Which resources of Kubernetes are whole GPUs, and which are shares of some."""
+"""Resources of Kubernetes that are whole GPUs, and those that are shares of GPUs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gpus_in(resources: Iterable[str]) -> list[str]:
 
 
 def shares_of_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
-    """Return how a node sells shares under the name of whole GPUs; "" if it does not.
+    """Return how a node offers shares as whole GPUs; "" if it does not.
 
     The labels are those of NVIDIA's GPU feature discovery, the annotation is HAMi's.
     """
@@ -65,6 +65,6 @@ def _sliced(labels: Mapping[str, str]) -> bool:
 
 
 def physical_gpus(labels: Mapping[str, str], counted: int) -> int:
-    """Return the number of GPUs that a node has, where it sells shares of them."""
+    """Return the number of physical GPUs of a node that offers shares."""
     count = labels.get("nvidia.com/gpu.count", "")
     return int(count) if count.isdigit() and 0 < int(count) <= counted else counted

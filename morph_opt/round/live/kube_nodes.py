@@ -1,4 +1,4 @@
-"""Nodes of Kubernetes that have GPUs, with what keeps pods away from them."""
+"""Nodes of Kubernetes with GPUs, and the labels and taints that limit their pods."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def read_node(item: Fields) -> KubeNode | None:
 
 
 def sold_in_shares(item: Fields) -> str:
-    """Return the resources by which a node sells shares of GPUs; "" if there are none."""
+    """Return the resources through which a node offers shares of GPUs; "" if there are none."""
     status = item.object("status", None) if item.has("status") else None
     if status is None or not status.has("allocatable"):
         return ""

@@ -37,7 +37,7 @@ def read_kueue(files: Sequence[str]) -> Live:
 
 
 def _posed(cluster: KueueObjects) -> Live:
-    """Pose the round of what was read."""
+    """Pose the round of the objects that were read."""
     notes = cluster.notes
     kinds = _one_size(cluster)
     with_gpus = [job for job in cluster.asked if job.pods or job.held]
@@ -95,7 +95,7 @@ def _posed(cluster: KueueObjects) -> Live:
 
 
 def _live(job: Asked, queue: str, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> LiveJob:
-    """Return a workload as rounds have it."""
+    """Return a workload as a job of the round."""
     admitted = job.admission
     return LiveJob(
         job.name,
@@ -118,7 +118,7 @@ def _on_one_node(job: Asked) -> bool:
 
 
 def _one_size(cluster: KueueObjects) -> dict[str, tuple[str, int]]:
-    """Return pool and GPUs of each node: nodes of one type, flavors and resource count alike.
+    """Return pool and GPUs of each node; nodes of one type, flavors and resource share both.
 
     A gang of pods may be on nodes with all and with some of their GPUs; those that a node lacks
     are held by a block.
@@ -155,7 +155,7 @@ def _groups(cluster: KueueObjects) -> list[tuple[str, ...]]:
 
 
 def _tolerated(cluster: KueueObjects, jobs: Sequence[Asked]) -> dict[tuple[Taint, ...], bool]:
-    """Return, by the taints of nodes, whether some workload that waits bears them."""
+    """Return, for each set of node taints, whether some waiting workload tolerates it."""
     flavors = [one.tolerations for one in cluster.queues.flavors.values()]
     bears = [(*d.tolerations, *f) for job in jobs for d in job.demands for f in (flavors or [()])]
     found: dict[tuple[Taint, ...], bool] = {}
@@ -206,7 +206,7 @@ def _note(
     blocks: Sequence[LiveJob],
     jobs: Sequence[Asked],
 ) -> None:
-    """Add what was assumed, left out or is not read."""
+    """Add notes on what was assumed, left out or not read."""
     notes = cluster.notes
     notes.append(
         f"{len(cluster.found['Workload'])} workloads, {len(jobs)} with GPUs that run or wait"

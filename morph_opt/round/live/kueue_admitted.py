@@ -1,4 +1,4 @@
-"""What Kueue's workloads were admitted with, where the documents say that they run, and pods."""
+"""Admissions of Kueue's workloads, the places stated for them, and pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from morph_opt.round.live.kueue_queues import Slot
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a workload was admitted with.
+    """Admission of a workload.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Admission:
 
 
 def status_of(item: Fields) -> Fields:
-    """Return the status of an object; empty where it has none."""
+    """Return the status of an object; empty if it has none."""
     return item.object("status", None) if item.has("status") else Fields({}, "status", None, None)
 
 
@@ -62,7 +62,7 @@ def is_over(item: Fields) -> bool:
 
 
 def admission_of(item: Fields) -> Admission | None:
-    """Return what a workload was admitted with; None for one that waits."""
+    """Return the admission of a workload; None if it waits."""
     status, conditions = status_of(item), conditions_of(item)
     true = true_of(conditions)
     if (
@@ -135,7 +135,7 @@ def domains_of(assigned: Fields) -> Iterator[tuple[dict[str, str], int]]:
 
 
 def _spelled(row: Fields, count: int, word: str = "individual") -> list[str | int]:
-    """Return the entries of a column: one for all, or one each, which may share head and tail."""
+    """Return the entries of a column, which one value or a common prefix may abbreviate."""
     if row.has("universal"):
         return [row.raw("universal")] * count
     found = row.raw(word)
@@ -150,7 +150,7 @@ def _spelled(row: Fields, count: int, word: str = "individual") -> list[str | in
 
 @dataclass(frozen=True, slots=True)
 class HeldPod:
-    """A pod on a node: what it is called, what knows it, where it is, and its GPUs."""
+    """Pod on a node: its name, the keys of its owners, its node and its GPUs."""
 
     name: str
     keys: frozenset[str]
@@ -169,7 +169,7 @@ _OWNER_LABELS = (
 
 
 def read_held_pod(item: Fields) -> HeldPod | None:
-    """Read a pod that is on a node and has not ended; None for others, and without GPUs."""
+    """Read a pod with GPUs that is on a node and has not ended; None for any other pod."""
     spec, status, meta = item.object("spec", None), status_of(item), meta_of(item)
     phase = status.text("phase", "")
     node = spec.text("nodeName") if spec.has("nodeName") else ""

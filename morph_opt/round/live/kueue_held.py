@@ -1,4 +1,4 @@
-"""Workloads that Kueue would not start however much is free, with the reason."""
+"""Reasons for which Kueue would not start a workload even on an empty cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPACES = "kubectl get namespaces -o json"
 
 
 def with_reason(cluster: KueueObjects, job: Asked) -> Asked:
-    """Return a workload that waits, with why it would not start whatever is free."""
+    """Return a waiting workload, held back with a reason if Kueue would never start it."""
     if job.held:
         return job
     name = cluster.queue_of(job)
@@ -50,7 +50,7 @@ def _without_queue(cluster: KueueObjects, job: Asked) -> str:
 
 
 def _barred_space(cluster: KueueObjects, queue: Queue, space: str) -> str:
-    """Return why workloads of a namespace may not use a queue; "" if they may, or may perhaps."""
+    """Return why workloads of a namespace may not use a queue; "" if they may or if unknown."""
     allowed = allowed_spaces(queue, cluster.spaces, space)
     if allowed == "unknown":
         _noted(
@@ -68,7 +68,7 @@ def _noted(cluster: KueueObjects, note: str) -> None:
 
 
 def in_order(cluster: KueueObjects, waiting: Sequence[Asked]) -> list[Asked]:
-    """Return the workloads; those after one that blocks its StrictFIFO queue are held, too.
+    """Return the workloads, held back if an earlier one blocks their StrictFIFO queue.
 
     Parameters
     ----------

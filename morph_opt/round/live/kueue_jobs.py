@@ -1,4 +1,4 @@
-"""Kueue's workloads: what each asks for, what it holds, and where the document says it runs."""
+"""Kueue's workloads: their requests, holdings and stated places."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AGAIN = frozenset(("PodsReadyTimeout", "AdmissionCheck"))
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What pods of a set demand of a node besides GPUs.
+    """Demands of a set's pods on a node besides GPUs.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
 
     def suits(self, flavor: Flavor, keys: frozenset[str]) -> bool:
-        """Return whether Kueue gives the flavor; ``keys`` are labels of flavors of its group."""
+        """Return whether Kueue may assign a flavor; ``keys`` are its group's labels."""
         bears = (*self.tolerations, *flavor.tolerations)
         if not all(tolerates(bears, taint) for taint in flavor.taints):
             return False
@@ -68,7 +68,7 @@ class Demand:
         return any(all(holds(one, labels) for one in term) for term in known)
 
     def allows(self, node: KubeNode, flavor: Flavor | None) -> bool:
-        """Return whether a pod that has the flavor may be on a node."""
+        """Return whether a pod with this flavor may be on a node."""
         bears = (*self.tolerations, *(flavor.tolerations if flavor is not None else ()))
         if flavor is not None and not flavor.labels.items() <= node.labels.items():
             return False
@@ -144,13 +144,13 @@ class Asked:
 
     @property
     def grain(self) -> int:
-        """GPUs that are always together on a node, in multiples of which pods come."""
+        """Number of GPUs that are always together on a node."""
         return math.gcd(*self.pods) if self.pods else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An admitted workload with its queue and where it runs."""
+    """Admitted workload with its queue and its nodes."""
 
     job: Asked
     queue: str
@@ -165,7 +165,7 @@ def name_in_space(item: Fields) -> str:
 
 @dataclass(slots=True)
 class _Sets:
-    """What is gathered of the pod sets of a workload."""
+    """Collector of the pod sets of a workload."""
 
     pods: list[int] = field(default_factory=list)
     amounts: dict[str, float] = field(default_factory=dict)
@@ -240,7 +240,7 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
 
 
 def _priority(spec: Fields, sets: _Sets, classes: Mapping[str, int]) -> int:
-    """Return the priority; that of its class where the object has the name alone."""
+    """Return the priority, from its class if the object only names one."""
     if spec.has("priority"):
         return spec.whole("priority", 0, least=-(2**31), most=2**31)
     name = spec.text("priorityClassName") if spec.has("priorityClassName") else ""
@@ -262,7 +262,7 @@ def _left(pods: tuple[int, ...], admitted: Admission) -> tuple[int, ...]:
 
 
 def _take_set(sets: _Sets, row: Fields, done: Mapping[str, int]) -> None:
-    """Take in a pod set: its pods with GPUs, less those that have ended, and its demands."""
+    """Take in a pod set: its pods with GPUs that have not ended, and its demands."""
     spec = row.object("template", None).object("spec", None)
     needs = requests_of(spec)
     name = row.text("name", "main")
@@ -311,11 +311,11 @@ _TOPOLOGY = frozenset(
         "podSetSliceSize",
     )
 )
-"""Fields of a topology request that are read, or change nothing of where a gang fits."""
+"""Fields of a topology request that are read, or do not affect where a gang fits."""
 
 
 def _topology(sets: _Sets, request: Fields, each: int) -> int:
-    """Take in what a pod set demands of the topology; returns GPUs that stay together on a node."""
+    """Take in a pod set's topology request; return the GPUs that stay together on a node."""
     strange = [one for one in request if one not in _TOPOLOGY and request.has(one)]
     if strange:
         sets.held = f"asks for {', '.join(strange)} of a topology: not decided"
@@ -340,7 +340,7 @@ def _demand(spec: Fields) -> Demand:
 def _away(
     item: Fields, spec: Fields, status: Fields, conditions: Mapping[str, Fields], now_s: float
 ) -> tuple[str, bool]:
-    """Return why a workload that waits is not considered, and whether others pass it; or ""."""
+    """Return why a waiting workload is not considered ("" if it is), and whether others pass it."""
     if spec.has("active") and not spec.flag("active"):
         return "it is not active", True
     if status.has("requeueState") and status.object("requeueState", None).has("requeueAt"):
@@ -355,7 +355,7 @@ def _away(
 
 
 def latest_of(items: Iterable[Fields]) -> float:
-    """Return the latest instant that objects know of."""
+    """Return the latest instant that the objects state."""
     found = [0.0]
     for item in items:
         try:

@@ -1,4 +1,4 @@
-"""Kueue's objects as documents have them; one that cannot be read is named and left out."""
+"""Reader of Kueue's objects, which names and leaves out unreadable ones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class KueueObjects:
     now_s: float = 0.0
 
     def queue_of(self, job: Asked) -> str:
-        """Return the cluster queue of a workload; "" if there is none that is known."""
+        """Return the cluster queue of a workload; "" if none is known."""
         if job.admission is not None:
             return job.admission.queue
         queues = self.queues
@@ -153,7 +153,7 @@ def read_objects(files: Sequence[str]) -> KueueObjects:
 def _each(
     cluster: KueueObjects, kind: str, read: Callable[[Fields], _T], meaning: str
 ) -> Iterator[tuple[Fields, _T]]:
-    """Yield the objects of a kind as they are read; those that cannot be are named."""
+    """Yield the readable objects of a kind, and note the names of the others."""
     for item in cluster.found[kind]:
         try:
             yield item, read(item)
@@ -162,7 +162,7 @@ def _each(
 
 
 def _called(item: Fields) -> str:
-    """Return the name of an object as far as it has one."""
+    """Return namespace and name of an object, or "without a name"."""
     try:
         meta = meta_of(item)
         space = f"{meta.text('namespace')}/" if meta.has("namespace") else ""
@@ -191,7 +191,7 @@ def _read_queues(cluster: KueueObjects) -> None:
 
 
 def _read_nodes(cluster: KueueObjects) -> None:
-    """Read nodes, and pods that are on them."""
+    """Read nodes and the pods on them."""
     for item, node in _each(cluster, "Node", read_node, "its GPUs are not offered"):
         if node is not None:
             cluster.nodes[node.name] = node
@@ -220,7 +220,7 @@ def _read_workloads(cluster: KueueObjects) -> None:
 
 
 def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> None:
-    """Read a workload; what one that cannot be read was admitted with counts all the same."""
+    """Read a workload; the admission of an unreadable one still counts."""
     try:
         if is_over(item):
             cluster.passed_over[_called(item)] = "has finished"
@@ -240,7 +240,7 @@ def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> N
 
 
 def _with_flavors(cluster: KueueObjects, asked: Asked) -> Asked:
-    """Return a workload with a flavor for all that it was admitted with."""
+    """Return a workload whose admitted resources all have a flavor."""
     admitted = asked.admission
     if admitted is None:
         return asked
@@ -248,7 +248,7 @@ def _with_flavors(cluster: KueueObjects, asked: Asked) -> Asked:
 
 
 def _in_slots(cluster: KueueObjects, admitted: Admission) -> dict[Slot, float]:
-    """Return usage by flavor and resource; the first flavor of a queue where none is stated."""
+    """Return usage by flavor and resource, by default of the queue's first flavor."""
     queue = cluster.queues.queues.get(admitted.queue)
     found: dict[Slot, float] = defaultdict(float)
     for (flavor, resource), amount in admitted.usage.items():
@@ -273,6 +273,6 @@ def _class_value(item: Fields) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return names, the first of many."""
+    """Return names as text, shortened to the first few."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

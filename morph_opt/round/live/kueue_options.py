@@ -1,4 +1,4 @@
-"""Flavors and nodes that Kueue would let each workload have, and quotas as rules of a round."""
+"""Flavors and nodes open to each workload of Kueue, and quotas as rules of a round."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SLACK = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What a workload that waits may have.
+    """Flavors and nodes that a waiting workload may use.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Options:
         self._waiting: list[tuple[Asked, str]] = []
 
     def held(self, job: Asked, queue: str) -> Asked:
-        """Return the workload; held where no flavor could ever give what it asks for."""
+        """Return the workload, held back if no flavor could ever satisfy its request."""
         if job.held:
             return job
         known = self._queues.queues[queue]
@@ -132,7 +132,7 @@ class Options:
     def _eligible(
         self, job: Asked, queue: Queue, group: Group, resources: Sequence[str]
     ) -> tuple[str, ...]:
-        """Return the flavors that suit a workload and could hold it were nothing used."""
+        """Return the flavors that suit a workload and could hold it on an empty cluster."""
         return tuple(
             name
             for name in self._suited(job, queue, group)
@@ -143,7 +143,7 @@ class Options:
         )
 
     def _nodes_of(self, job: Asked, flavor: str) -> frozenset[str]:
-        """Return the nodes on which pods of a workload that have a flavor may be."""
+        """Return the nodes on which a workload's pods of one flavor may be."""
         key = job.demands, job.resource, flavor
         if key not in self._on:
             known = self._queues.flavors.get(flavor)
@@ -158,7 +158,7 @@ class Options:
         return self._on[key]
 
     def assigned(self, jobs: Sequence[tuple[Asked, str]]) -> Mapping[str, Placed]:
-        """Return what workloads may have, by name.
+        """Return the flavors and nodes that waiting workloads may use, by name.
 
         Where flavors of a queue have nodes in common, each workload is given the first that has
         quota for it after those before it in the list; else the round chooses.
@@ -187,7 +187,7 @@ class Options:
         return self._placed
 
     def _used_now(self) -> dict[tuple[str, Slot], QuotaNode]:
-        """Return the nodes of queues in the trees, with what is used now."""
+        """Return the nodes of queues in the trees, with their present usage."""
         return {
             (name, slot): node
             for slot, nodes in self._trees_now().items()
@@ -196,7 +196,7 @@ class Options:
         }
 
     def _trees_now(self) -> dict[Slot, dict[tuple[str, str], QuotaNode]]:
-        """Return the trees with what is used now, by slot, pool and name."""
+        """Return the trees with their present usage, by slot, pool and name."""
         found: dict[Slot, dict[tuple[str, str], QuotaNode]] = {}
         for slot in self._queues.slots():
             nodes = found[slot] = quota_trees(self._queues.tree(slot, self._used))
@@ -215,7 +215,7 @@ class Options:
         resources: Sequence[str],
         now: Mapping[tuple[str, Slot], QuotaNode],
     ) -> str:
-        """Return the first flavor that has what a workload asks for; "" if none has."""
+        """Return the first flavor with enough free quota for a workload; "" if none has."""
         for flavor in flavors:
             leaves = [(now.get((queue, (flavor, one))), job.amounts[one]) for one in resources]
             if all(leaf is not None and amount <= leaf.free + _SLACK for leaf, amount in leaves):
@@ -298,7 +298,7 @@ class Options:
         return not self._nodes[name].closed
 
     def overdrawn(self) -> list[str]:
-        """Return a note for each queue that holds more than it may have."""
+        """Return a note for each queue that holds more than its limit."""
         return [
             f"cluster queue {name} holds {leaf.usage:g} {slot[1]} of flavor {slot[0]}, "
             f"its quota is {leaf.could:g}"
@@ -319,7 +319,7 @@ class Options:
         return ()
 
     def rules(self, types: Mapping[str, str]) -> list[Rule]:
-        """Return the quotas of everything that workloads which wait ask for.
+        """Return the quotas of all resources that waiting workloads ask for.
 
         Those of other resources than GPUs are left out where all workloads together fit.
 
@@ -349,7 +349,7 @@ class Options:
         return found
 
     def _members(self, queue: Queue, slot: Slot, types: Mapping[str, str]) -> CohortQuota:
-        """Return which jobs of a queue count in a slot, as a rule without a place in a tree."""
+        """Return the rule of the jobs of a queue that count in a slot, outside of any tree."""
         flavor, resource = slot
         base = CohortQuota(queue.name, 0.0, tenants=(queue.name,))
         group = queue.group_of(resource)
@@ -399,7 +399,7 @@ _NO_JOB = ("no job",)
 
 
 def _in_use(node: QuotaNode) -> str:
-    """Return what is in use at a node and in all of its tree."""
+    """Return the usage at a node and in its whole tree."""
     if node.above is None:
         return f"{node.usage:g} in use"
     root = node

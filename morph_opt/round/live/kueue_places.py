@@ -14,17 +14,17 @@ from morph_opt.round.live.kueue_jobs import Asked, Running
 from morph_opt.round.live.kueue_objects import KueueObjects, some
 
 _FOREVER_S = 10 * 365 * 86_400.0
-"""Time limit of what is in use by others, and of GPUs that a node lacks."""
+"""Time limit of blocks for GPUs that others use or a node lacks."""
 
 
 def _block(name: str, tenant: str, node: str, gpus: tuple[int, ...], now_s: float) -> LiveJob:
-    """Return a job that holds GPUs of a node for no workload."""
+    """Return a job that blocks GPUs of a node on behalf of no workload."""
     parts = ((node, gpus),)
     return LiveJob(name, tenant, len(gpus), now_s, limit_s=_FOREVER_S, started_s=now_s, parts=parts)
 
 
 def absent(cluster: KueueObjects, sizes: Mapping[str, int]) -> list[LiveJob]:
-    """Return a block for the GPUs that a node has fewer than others of its type.
+    """Return a block per node for the GPUs that it lacks compared with its type.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def absent(cluster: KueueObjects, sizes: Mapping[str, int]) -> list[LiveJob]:
 
 
 def _taken(cluster: KueueObjects, node: str, gpus: int) -> tuple[int, ...] | None:
-    """Take GPUs of a node; None if it has not so many free."""
+    """Take free GPUs of a node; return None if it has too few."""
     free = cluster.free.get(node, [])
     if len(free) < gpus:
         return None
@@ -52,7 +52,7 @@ def _taken(cluster: KueueObjects, node: str, gpus: int) -> tuple[int, ...] | Non
 
 
 def of_pods(cluster: KueueObjects) -> tuple[list[LiveJob], dict[str, dict[str, int]]]:
-    """Return blocks of pods that no admitted workload has, and GPUs by workload and node."""
+    """Return blocks for pods of no admitted workload, and the others' GPUs by workload and node."""
     by_key: dict[str, str] = {}
     for job in cluster.asked:
         if job.admission is not None:
@@ -76,7 +76,7 @@ def of_pods(cluster: KueueObjects) -> tuple[list[LiveJob], dict[str, dict[str, i
 
 
 def placed(cluster: KueueObjects, known: Mapping[str, dict[str, int]]) -> list[Running]:
-    """Return the admitted workloads on nodes; those that are on none keep their quota.
+    """Return the admitted workloads on nodes; count the quota of those without nodes.
 
     First those whose nodes are known, then the others, largest first, as tightly as they fit.
 
@@ -134,7 +134,7 @@ def placed(cluster: KueueObjects, known: Mapping[str, dict[str, int]]) -> list[R
 def _on_nodes(
     cluster: KueueObjects, where: Mapping[str, int], most: int
 ) -> dict[str, tuple[int, ...]] | None:
-    """Take GPUs by node, so many at most; None if a node has not as many free."""
+    """Take at most ``most`` GPUs by node; return None if a node has too few free ones."""
     parts: dict[str, tuple[int, ...]] = {}
     for node, gpus in where.items():
         taken = _taken(cluster, node, min(gpus, most))
@@ -148,20 +148,20 @@ def _on_nodes(
 
 
 def _given_back(cluster: KueueObjects, parts: Mapping[str, tuple[int, ...]]) -> None:
-    """Put GPUs back among those that are free."""
+    """Return GPUs to the free ones of their nodes."""
     for node, gpus in parts.items():
         cluster.free[node] = sorted((*cluster.free[node], *gpus))
 
 
 def _count(cluster: KueueObjects, job: Asked) -> None:
-    """Count what an admitted workload uses that is no job of the round."""
+    """Count the usage of an admitted workload that is not a job of the round."""
     assert job.admission is not None
     for slot, amount in job.admission.usage.items():
         cluster.used[job.admission.queue, slot] += amount
 
 
 def _assigned(job: Asked, hosts: dict[str, str]) -> dict[str, int]:
-    """Return GPUs by node where the topology assignment goes down to nodes."""
+    """Return GPUs by node, from a topology assignment that names nodes."""
     found: dict[str, int] = defaultdict(int)
     assert job.admission is not None
     for labels, gpus in job.admission.places:
@@ -172,7 +172,7 @@ def _assigned(job: Asked, hosts: dict[str, str]) -> dict[str, int]:
 
 
 def _packed(cluster: KueueObjects, job: Asked, gpus: int) -> list[tuple[str, int]] | None:
-    """Return nodes for the GPUs of an admitted workload whose nodes are not known; None if none."""
+    """Return nodes for an admitted workload whose nodes are unknown; None if none fit."""
     assert job.admission is not None
     queues = cluster.queues
     flavors = [

@@ -22,15 +22,15 @@ from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.decision.rules.quota_tree import QuotaNode, quota_trees
 
 Slot = tuple[str, str]
-"""A flavor and a resource: what a quota is of."""
+"""Flavor and resource to which a quota applies."""
 
 USUAL = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
-"""Resources that pods ask for everywhere, which some sites leave out of their quotas."""
+"""Resources of every pod, which some sites leave out of their quotas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A resource flavor: which nodes it is of, and what its pods bear.
+    """Resource flavor: labels of its nodes, and tolerations of its pods.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """A local queue: its cluster queue, and why nothing of it starts; "" if it is open."""
+    """Local queue: its cluster queue, and the reason for which it is closed, or ""."""
 
     queue: str
     away: str
@@ -112,7 +112,7 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """A cohort: the one above it, and quotas of its own."""
+    """Cohort: its parent and its own quotas."""
 
     name: str
     parent: str
@@ -135,12 +135,12 @@ class Queues:
     local: dict[str, LocalQueue] = field(default_factory=dict)
 
     def above(self, name: str) -> str:
-        """Return the parent of a cohort; "" for a root, and for one that is only named."""
+        """Return the parent of a cohort; "" for a root or a cohort without an object."""
         known = self.cohorts.get(name)
         return known.parent if known is not None else ""
 
     def is_cyclic(self, cohort: str) -> bool:
-        """Return whether a cohort is below itself; Kueue keeps its queues inactive."""
+        """Return whether a cohort is its own ancestor, in which case its queues are inactive."""
         seen: set[str] = set()
         while cohort:
             if cohort in seen:
@@ -150,7 +150,7 @@ class Queues:
         return False
 
     def away(self, name: str) -> str:
-        """Return why nothing of a cluster queue starts; "" if it is open."""
+        """Return why a cluster queue is closed; "" if it is open."""
         queue = self.queues[name]
         if queue.away:
             return queue.away
@@ -170,7 +170,7 @@ class Queues:
         return list(dict.fromkeys([*of_queues, *of_cohorts]))
 
     def label(self, cohort: str) -> str:
-        """Return the name of a cohort among rules, where a queue may have the same one."""
+        """Return the name of a cohort in rules, distinct from the names of queues."""
         return f"{cohort} (cohort)" if cohort in self.queues else cohort
 
     def tree(
@@ -244,7 +244,7 @@ class Queues:
         return found
 
     def leaves(self, slots: Iterable[Slot]) -> dict[tuple[str, Slot], QuotaNode]:
-        """Return the nodes of queues in trees that nobody uses, by queue and slot."""
+        """Return the queues' nodes in unused trees, by queue and slot."""
         found: dict[tuple[str, Slot], QuotaNode] = {}
         for slot in slots:
             nodes = quota_trees(self.tree(slot, {}))
@@ -255,7 +255,7 @@ class Queues:
 
 
 def pool_of(slot: Slot) -> str:
-    """Return the name of a flavor and resource among rules."""
+    """Return the name of a flavor and resource in rules."""
     return f"{slot[0]} ({slot[1]})"
 
 
@@ -294,7 +294,7 @@ def read_queue(item: Fields) -> Queue:
 
 
 def _not_read(spec: Fields) -> Iterable[str]:
-    """Yield settings of a queue that may change who starts and are not read."""
+    """Yield settings of a queue that are not read but may change which workloads start."""
     checks = spec.has("admissionChecks") and bool(spec.raw("admissionChecks"))
     if checks or spec.has("admissionChecksStrategy"):
         yield "admission checks, which may keep a workload waiting after it has quota"
@@ -350,7 +350,7 @@ def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
 
 
 def _text(spec: Fields, name: str) -> str:
-    """Return a text; "" where it is missing or null."""
+    """Return the text of a field; "" if it is missing or null."""
     return spec.text(name) if spec.has(name) else ""
 
 
@@ -359,7 +359,7 @@ def _stop(spec: Fields) -> str:
 
 
 def _inactive(item: Fields) -> str:
-    """Return why a queue says that it is not active; "" if it is, or says nothing."""
+    """Return the stated reason of an inactive queue; "" if it is active or states nothing."""
     status = item.object("status", None) if item.has("status") else None
     for one in status.objects("conditions", None, []) if status is not None else ():
         if one.text("type") == "Active" and one.text("status") == "False":
@@ -368,7 +368,7 @@ def _inactive(item: Fields) -> str:
 
 
 def allowed_spaces(queue: Queue, spaces: Mapping[str, Mapping[str, str]], space: str) -> str:
-    """Return "yes", "no" or "unknown": whether workloads of a namespace may use a queue."""
+    """Return "yes", "no" or "unknown" on whether workloads of a namespace may use a queue."""
     if not queue.selector:
         return "yes"
     name = {"kubernetes.io/metadata.name": space}
@@ -381,7 +381,7 @@ def allowed_spaces(queue: Queue, spaces: Mapping[str, Mapping[str, str]], space:
 
 
 def quota_reason(queue: str, needs: Sequence[tuple[Slot, float, float]]) -> str:
-    """Return why a queue can never give what is asked for: slot, amount asked for, and limit."""
+    """Return why a queue can never grant a request, from each slot's amount and limit."""
     words = "; ".join(
         f"{limit:g} of flavor {flavor}" if limit else f"none of flavor {flavor}"
         for (flavor, _), _, limit in needs

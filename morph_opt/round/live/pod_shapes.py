@@ -9,13 +9,13 @@ from morph_opt.core.domain import Shape
 from morph_opt.core.domain.shape import partitions
 
 _FEW_PODS, _FEW_SHAPES = 8, 32
-"""Pods up to which all shapes of a gang are offered, and shapes of each kind that are otherwise."""
+"""Largest number of pods with all shapes offered, and shapes per kind for larger gangs."""
 
 
 def shapes_of_pods(
     pods: tuple[int, ...], now: tuple[Shape, ...], per_node: int
 ) -> tuple[Shape, ...]:
-    """Return shapes in which pods may be on nodes of so many GPUs, on any number of nodes.
+    """Return shapes of a gang of pods on nodes with this number of GPUs.
 
     All where they are few; else those on the fewest nodes, an even one for each larger number of
     nodes, and those that the GPUs which are free now have.
@@ -58,7 +58,7 @@ def _hold_pods(parts: Sequence[int], pods: Sequence[int]) -> bool:
 
 
 def spread_now(pods: Sequence[int], free: Iterable[Sequence[int]]) -> tuple[Shape, ...]:
-    """Return the shapes of a gang of pods on what is free now.
+    """Return the shapes of a gang of pods on the GPUs that are free now.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ _OPEN = frozenset(("IDLE", "MIXED", "ALLOCATED"))
 _FLAGS = frozenset(
     ("COMPLETING", "PLANNED", "CLOUD", "POWERED_DOWN", "POWERING_UP", "DYNAMIC_NORM")
 )
-"""Flags of a state that keep no job away; all others do (drain, maintenance, ...)."""
+"""Flags of a node's state that allow new jobs; all others (drain, ...) forbid them."""
 
 _NODES = "scontrol show nodes --json (22.05: sinfo --json)"
 _NOT_LOOKED_AT = (
@@ -163,7 +163,7 @@ def _untold_nodes(
     parts: Sequence[Parts | None],
     told: Mapping[str, int],
 ) -> dict[str, str]:
-    """Return the nodes to close because they state fewer GPUs in use than jobs hold there."""
+    """Return the nodes to close, as they state fewer used GPUs than their jobs hold."""
     detailed: Counter[str] = Counter()
     for some in filter(None, parts):
         for host, gpus in some:
@@ -179,7 +179,7 @@ def _untold_nodes(
 
 
 def _notes_of_untold(without: Sequence[Fields], known: Sequence[_Known]) -> Iterator[str]:
-    """Yield notes on what is known from nodes alone."""
+    """Yield notes on facts known from nodes alone."""
     if without:
         names = _some([str(row.whole("job_id", least=0)) for row in without])
         yield (
@@ -213,7 +213,7 @@ def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
 
 
 def _time_s(document: Fields, rows: Sequence[Fields]) -> float:
-    """Return the time of the answer; the last time in it if it states none (22.05)."""
+    """Return the time of the answer, or the last time in it if it states none (22.05)."""
     happened = [
         number(row, name)
         for row in rows
@@ -293,7 +293,7 @@ def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]
 def _blocks(
     nodes: Iterable[_Known], jobs: Sequence[LiveJob], parts: Iterable[Parts], time_s: float
 ) -> Iterator[LiveJob]:
-    """Yield GPUs in use by no job of the round, as a running job per node."""
+    """Yield a running job per node for GPUs used by no job of the round."""
     held: dict[str, set[int]] = defaultdict(set)
     detailed: dict[str, set[int]] = defaultdict(set)
     for some in (*(job.parts for job in jobs), *parts):

@@ -22,10 +22,10 @@ _NAME = re.compile(r"[^:(=,]*")
 _TRES = re.compile(
     r"gres[/:]gpu(?::([^=:,]*[^=:,0-9][^=:,]*))?(?:[=:]([0-9]{1,9}))?(?=,|$)", re.ASCII
 )
-"""Pattern of GPUs in a list: no count is one GPU; a type that is a number is a count."""
+"""Pattern of a list's GPUs with optional type and count; a bare number is the count."""
 
 _SLICE = re.compile(r"[0-9][gc]\.[0-9]+gb", re.ASCII)
-"""Pattern of slices of GPUs (MIG), which are no GPUs."""
+"""Pattern of slices of GPUs (MIG), which do not count as GPUs."""
 
 _SHARES = re.compile(r"(?:^|,) *(?:shard|mps)(?::[^:(,]+)??:0*[1-9]", re.ASCII)
 
@@ -39,7 +39,7 @@ class Asked:
 
 
 def number(row: Fields, name: str) -> float | None:
-    """Return a number, alone or in an object; None for none and for no limit."""
+    """Return a number, plain or in an object; None if it is missing or unlimited."""
     value = row.raw(name, None)
     if value is None:
         return None
@@ -52,7 +52,7 @@ def number(row: Fields, name: str) -> float | None:
 
 
 def text(row: Fields, name: str) -> str:
-    """Return a text; "" for none."""
+    """Return the text of a field; "" if it is missing."""
     return row.text(name) if row.has(name) else ""
 
 
@@ -94,7 +94,7 @@ def gres(row: Fields, name: str, listed: str) -> Iterator[tuple[str, int, str]]:
 
 
 def indices(row: Fields, name: str, inside: str) -> list[int]:
-    """Return the GPUs of ``IDX:0-3,5``; none if it does not name them."""
+    """Return the GPU indices of ``IDX:0-3,5``; empty if it names none."""
     ranges = inside.removeprefix("IDX:")
     if ranges in ("", "N/A"):
         return []

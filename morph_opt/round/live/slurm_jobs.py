@@ -24,7 +24,7 @@ Parts = tuple[tuple[str, tuple[int, ...]], ...]
 """GPU indices by node."""
 
 _ROOM = frozenset(("", "None", "Resources", "Priority"))
-"""Reasons of waiting for free nodes; every other one holds a job back in any case."""
+"""Reasons of jobs that wait for free nodes only; any other reason holds a job back."""
 
 _RUNS = frozenset(
     ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
@@ -44,7 +44,7 @@ _ENDED = frozenset(
     )
 )
 _EXCLUSIVE = frozenset(("NONE", "USER", "MCS", "TOPO"))
-"""Values of ``shared`` of jobs that keep others off their nodes."""
+"""Values of ``shared`` for jobs that do not share their nodes."""
 
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
 _MOST_TASKS = 10_000
@@ -80,7 +80,7 @@ def runs(row: Fields) -> bool:
 
 
 def keeps_away(row: Fields) -> bool:
-    """Return whether a job shares its nodes with no other, or not with every other job."""
+    """Return whether a job excludes some other jobs from its nodes."""
     return bool(_EXCLUSIVE & set(words(row, "shared")))
 
 
@@ -290,7 +290,7 @@ def _owner(row: Fields) -> str:
 
 
 def _held(row: Fields, site: Site) -> str:
-    """Return why Slurm holds a job back other than for free nodes; "" if it does not."""
+    """Return why Slurm holds a job back apart from busy nodes; "" if it does not."""
     reason = text(row, "state_reason")
     if reason in _ROOM and number(row, "priority") == 0.0:
         reason = "priority 0"
@@ -300,7 +300,7 @@ def _held(row: Fields, site: Site) -> str:
 
 
 def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
-    """Return the request of a job that a round cannot pose; "" if there is none."""
+    """Return the part of a job's request that a round cannot express; "" if there is none."""
     if het := round(number(row, "het_job_id") or 0):
         return f"component of heterogeneous job {het}: all of them start or none, not decided"
     if exclusive - {"NONE"}:
@@ -327,7 +327,7 @@ def _unfit(row: Fields, site: Site) -> set[str]:
 
 
 def _names(row: Fields) -> list[str]:
-    """Return names: ``77``, ``91_3`` for a task, ``90+1`` for a component, all waiting tasks."""
+    """Return names: ``77``, ``91_3`` for a task, ``90+1`` for a component, one per waiting task."""
     job = row.whole("job_id", least=0)
     array = array_of(row)
     if array and number(row, "array_task_id") is not None:
@@ -369,7 +369,7 @@ def limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[Live
 
 
 def _tasks(row: Fields, listed: str) -> list[int]:
-    """Return the tasks of ``0-9:2,12``; Slurm writes ``...`` if it names no more of them."""
+    """Return the task numbers of ``0-9:2,12``, which Slurm may cut with ``...``."""
     found: list[int] = []
     for part in listed.split(","):
         if part == "...":

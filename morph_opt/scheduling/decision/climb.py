@@ -90,7 +90,7 @@ class Situation:
 
     @property
     def slots(self) -> bool:
-        """Whether slots may be priced: not of small rounds, nor where shapes were left out."""
+        """Whether slots may be priced: the round is large and has all shapes."""
         return self.large and not self.compact
 
 
@@ -148,7 +148,7 @@ class Climb:
         self._floors: list[tuple[Level, float]] = []
 
     def _until(self, at: _Level) -> Deadline:
-        """Return the deadline that holds now."""
+        """Return the deadline that applies now."""
         return self._settle if at.state.selection is None else self._deadline
 
     def ranked(
@@ -238,7 +238,7 @@ class Climb:
         state.bounded(bound, "knapsack")
 
     def _by_prices(self, at: _Level) -> None:
-        """Climb from prices on.
+        """Climb by prices, slots and parts of the round.
 
         The order, by `Situation`; after each step the level ends if its gap is reached::
 
@@ -336,7 +336,7 @@ class Climb:
         return _Guide(found.evaluation.surplus, reduced, surplus_at(slots, reduced))
 
     def _parts(self, at: _Level, relaxation: Relaxation, guide: _Guide, inside: Inside) -> None:
-        """Solve residual rounds of other jobs each time, and the exact one once it is no larger."""
+        """Solve residual rounds of changing jobs, then the exact round once it is no larger."""
         if self._done(at):
             return
         problem, state = at.problem, at.state

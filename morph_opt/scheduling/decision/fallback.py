@@ -72,7 +72,7 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
 
 
 def _kept(problem: RoundProblem, level: Level) -> Ints:
-    """Return the choice in which every job stays that the rules allow to stay."""
+    """Return the choice in which jobs stay wherever the rules allow it."""
     jobs, rules = problem.jobs, problem.rules
     options = problem.options
     staying = options.stay.copy()
@@ -100,7 +100,7 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
 
 
 def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
-    """Return the jobs that a broken rule or an overbooked uplink concerns, shape (J,); or None."""
+    """Return the jobs of a broken rule or overbooked uplink, shape (J,); None if all hold."""
     broken = broken_rule(problem, Selection(choice, ((),) * problem.jobs.count))
     if broken is not None:
         return _concerned(problem, broken)
@@ -118,7 +118,7 @@ def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
 
 
 def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
-    """Return the choice in which as many jobs that share GPUs stay as some option allows.
+    """Return the choice in which jobs that share GPUs stay together as far as possible.
 
     Only jobs in ``staying`` stay; those that must (``bound``) come first.
     """

@@ -27,7 +27,7 @@ class ToleranceParams(Params):
     """Reduced cost that solvers take for 0, per job and node, in units of the largest cost."""
 
     floor: float = 1e-7
-    """Loss that a goal allows to goals ranked below it, in units of its largest value in reach."""
+    """Loss of a goal that lower goals may cause, in units of its largest value in reach."""
 
     rounding: float = 1e-12
     """Rounding error of a sum, as a share of the absolute values in it."""
@@ -38,8 +38,8 @@ class DominanceParams(Params):
     """Configurations that are left out as dominated (`decision.candidates.dominance`)."""
 
     compared: int = 1_024
-    """Configurations on fewer GPUs, the fastest, that one is compared with; more would only save
-    time, never change an optimum."""
+    """Number of fastest configurations on fewer GPUs with which one is compared; it affects
+    time only, never an optimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class PairParams(Params):
     """Sum of the kept fractions of speed above which two jobs may share; taking turns gives 1."""
 
     partners: int = 16
-    """Partners that a job is offered with, the best of each training model first."""
+    """Number of partners offered to a job, the best of each training model first."""
 
     fresh: int = 32_000
-    """Pairs of queued jobs per round, once per node class, at most; beyond, each job is offered
-    fewer partners."""
+    """Largest number of pairs of queued jobs per round and node class; with more, each job
+    is offered fewer partners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class PricingParams(Params):
     """Exact models of many candidates (`morph_opt.scheduling.decision.pricing`; 0006, 0020)."""
 
     priced_from: int = 4_000
-    """Candidates from which on a relaxation is solved first (``benchmarks/rounds/cli.py``)."""
+    """Least number of candidates with a relaxation solved first (``benchmarks/rounds/cli.py``)."""
 
     counted_from: int = 2_000
-    """Candidates from which on jobs that are alike are counted (0020)."""
+    """Least number of candidates for which identical jobs are counted (0020)."""
 
     kept_per_job: int = 6
-    """Candidates of the restricted MILP per job, on average."""
+    """Average number of candidates per job in the restricted MILP."""
 
     kept_least: int = 2_000
-    """Candidates of the restricted MILP at least."""
+    """Least number of candidates of the restricted MILP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +79,25 @@ class CutParams(Params):
     """Choices without nodes (`morph_opt.scheduling.decision.ranked`; 0006, 0020)."""
 
     cuts: int = 40
-    """Choices that are cut off, at most, before the round is solved with its nodes named."""
+    """Largest number of choices cut off before the round is solved with named nodes."""
 
     cut_columns: int = limited(30_000, 0)
-    """Columns of all models that are solved to cut off choices, at most (0020)."""
+    """Largest total of columns over all models solved to cut off choices (0020)."""
 
     few_cuts: int = 3
-    """Choices that are cut off in models however large, and in parts of rounds, at most."""
+    """Number of choices that may be cut off in a model of any size and in parts of rounds."""
 
     proofs: int = 30
-    """Placement questions that strengthen one cut, at most: one takes up to 0.25 s."""
+    """Largest number of placement models that strengthen one cut; each takes up to 0.25 s."""
 
     proof_columns: int = 10_000
-    """Columns of the placement questions that strengthen one cut, at most (0020)."""
+    """Largest total of columns of the placement models that strengthen one cut (0020)."""
 
     placed_columns: int = 30_000
-    """Columns of a placement question, at most: larger ones do not finish (0020)."""
+    """Largest number of columns of a placement model: larger ones do not finish (0020)."""
 
     named_parts: int = 200_000
-    """Parts of candidates times nodes up to which a round is solved with its nodes named."""
+    """Largest product of parts and nodes for which a round is solved with named nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +105,37 @@ class CoreParams(Params):
     """Knapsack tables and their core (`morph_opt.scheduling.decision.steps.knapsack`; 0020)."""
 
     additions: int = 8_000_000
-    """Additions of a round's tables, at most: some ten milliseconds."""
+    """Largest number of additions of a round's tables: some ten milliseconds."""
 
     additions_whole: int = 400_000
-    """Additions of the tables of all items, at most; beyond, their core is looked for first."""
+    """Largest number of additions for tables of all items; above it, of their core."""
 
     additions_part: int = 300_000
-    """Additions of the tables of a part of the core, used where the core is too large."""
+    """Number of additions for tables of a part of a core that is too large."""
 
     estimated_from: int = 20_000
-    """Candidates from which on additions are estimated before items are made."""
+    """Least number of candidates for which additions are estimated before items are made."""
 
     cores: int = limited(5, 1)
-    """Cores of one round that are tried, at most."""
+    """Largest number of cores tried in one round."""
 
     first_items: float = 0.4
-    """Items of the first core beyond one per job, per job."""
+    """Additional items per job in the first core."""
 
     wider: float = limited(3.0, 1)
-    """Factor of the loss that items of the next core may have."""
+    """Factor of the largest allowed loss from one core to the next."""
 
     proving: float = limited(8.0, 1)
-    """Factor of that loss up to which the next core is the one that proves its own choice."""
+    """Largest factor of the allowed loss for a core that proves its own choice."""
 
     between: float = limited(1.3, 1)
-    """Ratio of the losses of a core that is too large and of the largest fitting one, down to
-    which one between them is tried."""
+    """Smallest ratio of losses between a too large and a fitting core to try one in between."""
 
     partial_choices: int = 2_000
-    """Partial choices that the search over tables looks at, at most."""
+    """Largest number of partial choices in the search over tables."""
 
     placements: int = 8
-    """Whole choices for whose nodes a solver is asked, at most."""
+    """Largest number of whole choices for which a solver searches nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +143,19 @@ class SlotParams(Params):
     """Prices of slots (`morph_opt.scheduling.decision.steps.slots`; 0020)."""
 
     kinds: int = 60
-    """Kinds of slots up to which they are priced."""
+    """Largest number of kinds of slots that are priced."""
 
     evaluations: int = 100
-    """Evaluations of the relaxation with slots, at most."""
+    """Largest number of evaluations of the relaxation with slots."""
 
     close: float = 0.05
-    """Distance to the least bound at which the search for prices ends, in gaps asked for."""
+    """Distance to the least bound at which the search for prices ends, in requested gaps."""
 
     radius: float = 0.3
     """Trust region of the first search for prices, as a share of the prices."""
 
     radius_shared: float = 0.05
-    """Trust region of the second one, after slots were shared out."""
+    """Trust region of the second search, after slots were shared out."""
 
     grows: float = limited(2.0, 1)
     """Factor of the trust region after a step that lowers the bound."""
@@ -167,58 +166,58 @@ class SubRoundParams(Params):
     """Residual rounds: some jobs on some nodes, decided anew (0020)."""
 
     jobs: int = 100
-    """Jobs of the smallest residual round, at most."""
+    """Largest number of jobs of the smallest residual round."""
 
     nodes: int = limited(60, 1)
-    """Nodes of the smallest residual round, at most."""
+    """Largest number of nodes of the smallest residual round."""
 
     much: float = 0.1
     """Share of (missing value x share of nodes) below which a residual round gains little."""
 
     parts: float = 4.0
-    """Factor of the share of nodes in that product, which is at most 1."""
+    """Factor of the share of nodes in the product of ``much``, up to 1."""
 
     doublings: int = 3
-    """Doublings of residual rounds, after two small gains each, at most."""
+    """Largest number of doublings of residual rounds, each after two small gains."""
 
     doublings_shaped: int = 6
-    """Doublings, at most, where slots are priced: losses by shape lie on many nodes (0020)."""
+    """Largest number of doublings if slots are priced: losses by shape are on many nodes (0020)."""
 
     share_shaped: int = limited(2, 1)
-    """Divisor of the round's nodes that doublings do not exceed where slots are priced."""
+    """Divisor of the round's nodes that limits doublings if slots are priced."""
 
     first_shaped: int = 2
-    """Doublings before the first residual round where slots are priced."""
+    """Number of doublings before the first residual round if slots are priced."""
 
     first_nodes: int = limited(8, 1)
     """Multiple of ``nodes`` per initial doubling, so that large rounds do not start tiny."""
 
     turns: int = 8
-    """Average number of times that a node is decided anew, at most (0020)."""
+    """Largest average number of times that a node is decided anew (0020)."""
 
     in_vain: int = limited(16, 1)
     """Small gains in a row after which residual rounds of the largest size end (0020)."""
 
     offered_loss: float = 0.3
-    """Loss of an offered candidate at prices, as a share of the missing value, at most."""
+    """Largest loss of an offered candidate at prices, as a share of the missing value."""
 
     offered: int = 2_500
-    """Candidates that a residual round offers, those that lose least, at most."""
+    """Largest number of candidates that a residual round offers, those of least loss."""
 
     offered_per_job: int = 8
-    """Candidates that it offers per job, if that is more."""
+    """Number of candidates per job that a residual round may offer, if that is more."""
 
     branches: int = limited(300, 1)
-    """Branch-and-bound nodes of a residual round, at most."""
+    """Largest number of branch-and-bound nodes of a residual round."""
 
     work: int = 400_000
-    """Branch-and-bound nodes times columns of a residual round, at most (0020)."""
+    """Largest product of branch-and-bound nodes and columns of a residual round (0020)."""
 
     gap_share: float = 0.1
-    """Gap of a residual round as a share of what is missing of the whole round."""
+    """Gap of a residual round, as a share of the value missing in the whole round."""
 
     gap_most: float = 0.05
-    """Gap of a residual round, at most."""
+    """Largest gap of a residual round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,42 +225,42 @@ class LadderParams(Params):
     """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
     compact_from: int = 100_000
-    """Candidates from which on rounds leave out what no prices choose (0020)."""
+    """Least number of candidates for which rounds leave out those that no prices choose (0020)."""
 
     whole: int = 200_000
-    """Candidates of a compact round up to which it is posed whole, with about five times as many
-    candidates, where it misses its gap (0020)."""
+    """Largest number of candidates of a compact round that is posed whole if it misses its
+    gap (0020); the whole round has about five times as many."""
 
     whole_shaped: int = 1_000_000
-    """The same where shapes make the gap, which the whole round alone can close (0020)."""
+    """Largest such number if shapes cause the gap, which only the whole round closes (0020)."""
 
     shaped_gap: float = 0.01
-    """Gap above which slots are priced: below, single jobs make it and not shapes (0020)."""
+    """Gap above which slots are priced: smaller ones come from single jobs (0020)."""
 
     small: int = 2_000
-    """Candidates below which the exact round costs less than slots and residual rounds."""
+    """Number of candidates below which the exact round costs less than residual rounds."""
 
     exact_columns: int = 8_000
-    """Columns of the last exact round, at most."""
+    """Largest number of columns of the last exact round."""
 
     exact_branches: int = 1_000
-    """Branch-and-bound nodes of the last exact round, at most."""
+    """Largest number of branch-and-bound nodes of the last exact round."""
 
     exact_shrinks: int = limited(2, 1)
-    """Divisor of its columns that have to be left for it to be solved again."""
+    """Factor by which its columns must have shrunk for the exact round to be solved again."""
 
     columns_per_hold: int = 4
     """Columns of the exact round per job and node that it holds: whether it stays or starts, and
     free states and patterns of the node."""
 
     rank_gap: float = 1e-6
-    """Gap asked of goals before the last one."""
+    """Gap requested of goals before the last one."""
 
     late_s: float = 0.1
-    """Seconds, at most, of a solve that starts when the time is over: it may find a decision."""
+    """Longest time in seconds of a solve that starts after the round's time is over."""
 
     promised_share: float = 0.8
-    """Share of the time after which promises are no longer rows if no decision keeps them yet."""
+    """Share of the time after which promises stop being rows if no decision keeps them yet."""
 
     core: CoreParams = field(default_factory=CoreParams)
     """Knapsack tables."""
@@ -295,8 +294,8 @@ class LadderParams(Params):
 
 
 DEFAULTS = LadderParams()
-"""The parameters of every round unless others are given."""
+"""Default parameters of rounds."""
 PAIRS = PairParams()
-"""The parameters of pairs unless others are given."""
+"""Default parameters of pairs."""
 DOMINANCE = DominanceParams()
-"""The parameters of dominance."""
+"""Default parameters of dominance."""

@@ -111,7 +111,7 @@ class PosedRound:
         return self.poser.posed(self.state, self.plain, rules, self.data)
 
     def whole(self) -> PosedRound:
-        """Return the same round with every configuration that was left out for its size."""
+        """Return the same round with all configurations, however large it becomes."""
         return self.poser.posed(self.state, self.poser.whole(self.state), self.rules, self.data)
 
     def with_one_more_node(self, like: int) -> PosedRound:

@@ -14,7 +14,7 @@ FACTORS = Range(1.0, 1e6)
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """Rule by which promises count if they cannot all be kept; if they can, they are hard rows.
+    """Rule for promises that cannot all be kept; otherwise they are hard rows.
 
     Parameters
     ----------

@@ -274,7 +274,7 @@ class RoundSolver:
             built = cut
 
     def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
-        """Return a small part of an impossible choice that is impossible by itself: a stronger cut.
+        """Return a small impossible part of an impossible choice, which gives a stronger cut.
 
         Remove jobs, stays first, as long as the rest is proven to be impossible: half of them at a
         time, then a quarter, down to single ones (Zeller, Hildebrandt 2002), so that hundreds of
@@ -313,7 +313,7 @@ class RoundSolver:
     def _decode(
         self, problem: RoundProblem, built: RoundModel, outcome: Outcome
     ) -> tuple[Selection | None, bool]:
-        """Return the decision of an incumbent, or whether its choice is proven to have no nodes."""
+        """Return an incumbent's decision, or whether its choice provably has no nodes."""
         assert outcome.x is not None
         if built.distinct is None:
             return node_assignment.read_nodes(problem, built, outcome.x), False
@@ -335,7 +335,7 @@ class RoundSolver:
         return min(most.cuts, max(most.few_cuts, most.cut_columns // built.model.columns))
 
     def _with_named_nodes(self, problem: RoundProblem, built: RoundModel) -> RoundModel | None:
-        """Return the same round with its nodes named; None if that is too large."""
+        """Return the same round with named nodes; None if it is too large."""
         parts = problem.options.starts.part_gpus.size
         if parts * problem.nodes.count > self._most.named_parts:
             return None
@@ -347,7 +347,7 @@ class RoundSolver:
         return _with_limits_of(named, built).with_rows_of(built)
 
     def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:
-        """Return nodes for a choice, by the reference formulation, or whether there are none.
+        """Return nodes for a choice by the reference formulation, or whether none exist.
 
         (None, False) if that is not known: not within the time, or the question has more columns
         than `CutParams.placed_columns`.

@@ -26,7 +26,7 @@ TOLERANCES = DEFAULTS.tolerances
 
 
 def unsure(problem: RoundProblem, scale: float, params: ToleranceParams = TOLERANCES) -> float:
-    """Return by how much a bound in units of ``scale`` may be below the truth."""
+    """Return the largest error of a bound in units of ``scale``."""
     rows = problem.jobs.count + problem.nodes.count
     return scale * max(params.sure, params.dual * rows)
 
@@ -39,7 +39,7 @@ def reachable(
     least: float,
     params: ToleranceParams = TOLERANCES,
 ) -> Bools:
-    """Return which options may be in a decision worth ``least`` to ``bound``, shape (O,).
+    """Return whether each option may be in a decision worth ``least`` to ``bound``, shape (O,).
 
     Invariant: every option of a decision worth ``least`` to ``bound`` stays in ``may``. Let m_j and
     M_j be the least and the largest value of job j's options in ``may``, nothing (0) among them. A
@@ -113,7 +113,7 @@ def floor_of(
     bound: float,
     params: ToleranceParams = TOLERANCES,
 ) -> tuple[Level, float]:
-    """Return a goal as a row below which later goals may not fall: its values, and the least sum.
+    """Return a goal as a row that binds later goals: its values, and their least sum.
 
     Options that no decision of that worth contains get at most 0, and so much less than 0 at most
     that they break the row, so that the row is in units of what decisions are worth.

@@ -1,4 +1,4 @@
-"""Answers of rounds that ended before it was settled whether all promises can be kept.
+"""Answers of rounds that ended before they decided whether all promises can be kept.
 
 Such a round has one of two optima: if all promises can be kept, the best decision that keeps them,
 else the best by the fallback levels. A decision that keeps them settles the question. Otherwise a
@@ -79,7 +79,7 @@ def _outcome(level: Level, selection: Selection, bound: float) -> Outcome:
 
 
 def _open(outcome: Outcome, bound: float) -> Outcome:
-    """Return an outcome with a larger bound that does not count as optimal."""
+    """Return an outcome with a larger bound and without proof of optimality."""
     if not outcome.usable:
         return replace(outcome, bound=bound)
     gap = relative_gap(outcome.objective, bound)

@@ -1,4 +1,4 @@
-"""Reasons for a round's decision: prices, options, what these displace, what forbids them.
+"""Reasons for a round's decision: prices, options, displaced jobs and forbidding rules.
 
 The decision is taken where it is optimal to a gap of 1e-6; otherwise the round is solved again
 under the same goals. Its relaxation is priced (`morph_opt.scheduling.explanation.prices`), and
@@ -176,7 +176,7 @@ class _Round:
     # --- one job ------------------------------------------------------------------------------
 
     def _priced(self, job: int) -> tuple[JobExplanation, tuple[int, ...]]:
-        """Return what the job got, and its best option at the round's prices with its rows."""
+        """Return a job's result, and its best option at the round's prices with its rows."""
         name = self._posed.state.jobs[job].job.name
         choice = int(self._choice[job])
         alone = choice == int(self._problem.options.stay[job])
@@ -295,14 +295,14 @@ class _Round:
         return {"reason": "rule" if words else "placement", "blocked_by": words}
 
     def _held_back(self, job: int) -> tuple[str, ...]:
-        """Return the rules without which the decision would be better and give the job more."""
+        """Return the rules whose removal would improve the decision and give the job more."""
         if self._without is None:
             self._without = list(self._without_each())
         least = self._values[job] + self._small
         return tuple(words for words, values in self._without if values[job] > least)
 
     def _without_each(self) -> list[tuple[str, Floats]]:
-        """Yield the rules without which the round is worth more, and each job's choice then."""
+        """Yield the rules whose removal raises the round's value, with each job's choice then."""
         here, rules = reached(self._posed, self._decided), self._posed.rules
         found = []
         for rule in rules.rules[: self._effort.rules]:
@@ -392,7 +392,7 @@ def _what(option: Option) -> tuple[object, ...]:
 
 
 def _reduced(found: JobExplanation) -> float:
-    """Return the value of a job's best option above its price and above what it has."""
+    """Return the surplus of a job's best option over its price and over the job's choice."""
     assert found.best is not None
     return found.best.reduced - (0.0 if found.granted is None else found.granted.reduced)
 

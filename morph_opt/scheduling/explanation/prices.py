@@ -79,7 +79,7 @@ class CellPrice:
 
 
 def _unbounded(model: LinearModel) -> LinearModel:
-    """Return the relaxation without column limits that its rows imply.
+    """Return the relaxation without the column limits that its rows imply.
 
     Every column but those of rules is limited by a row (``one_config``, ``one_free``,
     ``pattern_count``) or only costs (``gangs``). A limit that stands twice would share the row's

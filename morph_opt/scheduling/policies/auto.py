@@ -56,7 +56,7 @@ def promises_for(options: DecisionOptions) -> Promises:
 
 
 def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:
-    """Return in one line what ``auto`` takes for these jobs and why; None for other objectives."""
+    """Return one line on the choice of ``auto`` for these jobs; None for other objectives."""
     if policy != "milp" or options.objective != AUTO:
         return None
     durations = Durations.parse(options.durations)
@@ -77,7 +77,7 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
 
 
 def _on_guesses(jobs: Iterable[Job]) -> str:
-    """Return what `OnGuesses` takes in rounds with some of these jobs, in words."""
+    """Return words for the choice of `OnGuesses` in rounds with some of these jobs."""
     families = _families(jobs)
     if families == _WORKERS:
         return "auto: jct on guesses, because durations of workers are unknown"

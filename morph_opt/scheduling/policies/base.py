@@ -162,7 +162,7 @@ def decision_of(policy: Policy, state: RoundState) -> Decision:
 
 
 def shortfall_of(problem: RoundProblem, selection: Selection) -> tuple[int, float]:
-    """Return guaranteed jobs below their promised speed, and the sum of the missing fractions."""
+    """Return the number of jobs below their promised speed, and the sum of the missing shares."""
     promised = np.flatnonzero(problem.jobs.guaranteed)
     if not promised.size:
         return 0, 0.0

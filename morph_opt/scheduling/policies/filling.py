@@ -130,7 +130,7 @@ class Filling:
         return True
 
     def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
-        """Start a job in the first of these candidates that fits; None for all of its own."""
+        """Start a job in its first fitting candidate, and return whether there was one."""
         gpus = self.problem.candidates.gpus
         # Most jobs of a long queue end here: they need more GPUs than are free on all nodes.
         free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5

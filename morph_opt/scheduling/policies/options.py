@@ -94,7 +94,7 @@ class DecisionOptions:
     )
     promises: str | None = option(
         None,
-        "policy milp's way if not all promises can be kept: rank, or weight:PHI "
+        "rule of policy milp if not all promises can be kept: rank, or weight:PHI "
         "(weight under auto, else rank)",
         metavar="rank|weight[:PHI]",
         parse=_promises,
@@ -110,7 +110,7 @@ class DecisionOptions:
     )
     packing: bool = option(
         False,
-        "milp and gandiva may put two jobs on the same GPUs, where speeds have pairs",
+        "let milp and gandiva put two jobs on the same GPUs, if speeds have pairs",
         marks=_MILP,
     )
     waste_filter: float | None = option(
@@ -198,7 +198,7 @@ class Scheduler(DecisionOptions):
         "places were seen to do",
         metavar="NAME",
     )
-    online_fit: bool = option(False, "correct the belief by what running jobs show")
+    online_fit: bool = option(False, "correct the belief by observed speeds of running jobs")
 
     @property
     def learns(self) -> str:

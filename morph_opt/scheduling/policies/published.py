@@ -84,7 +84,7 @@ class PolluxParams(Params):
     lossy: float = number(0.1, 0, 1)
     """Probability that a mutation removes GPUs from the row of a job."""
     lost: float = number(0.1, 0, 1)
-    """Probability that such a row loses its GPUs of one node."""
+    """Probability that a row under removal loses its GPUs of one node."""
 
 
 POLLUX = PolluxParams()

@@ -396,7 +396,7 @@ def require_named(policy: str, objective: str) -> None:
 
 
 def require_found(policy: str, objective: str) -> None:
-    """Refuse import paths that lead nowhere; nothing is made.
+    """Refuse import paths of nonexistent objects, without making any object.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Baselines under operator's rules, which they do not know themselves."""
+"""Wrapper that puts baselines under operator's rules."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Ruled(Policy):
         return Decision(allocation, report)
 
     def _asked(self, state: RoundState) -> tuple[Assignment, ...]:
-        """Return what the policy grants in a state that it does not remember."""
+        """Return the policy's grants for a state that it does not remember."""
         policy = deepcopy(self._policy) if self._policy.remembers else self._policy
         return decision_of(policy, state).allocation.assignments
 
@@ -143,7 +143,7 @@ class _Round:
         return replace(state, jobs=tuple(jobs))
 
     def take(self, granted: tuple[Assignment, ...]) -> bool:
-        """Start and keep what is granted; returns whether some of it could not be."""
+        """Start and keep granted jobs; return whether some grant could not be carried out."""
         refused = False
         # Jobs that run first, as in the states that policies see: by their submission.
         order = sorted(granted, key=lambda one: self._order(one.job))
@@ -161,7 +161,7 @@ class _Round:
         return self._state.jobs[job].running is None, -self._priority[job], job
 
     def _granted(self, job: int, one: Assignment) -> bool:
-        """Keep or start a job with as many GPUs as it is granted; returns whether it could be."""
+        """Keep or start a job with its granted number of GPUs; return whether that was possible."""
         filling, table = self.filling, self.filling.problem.candidates
         if self._state.jobs[job].running == one:
             return self._allowed(job, int(filling.problem.options.stay[job])) and filling.keep(job)

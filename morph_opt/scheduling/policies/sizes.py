@@ -22,15 +22,15 @@ class SizeParams(Params):
     mean: float = number(float(np.log(1e4)), -np.inf)
     """Prior mean of the mean log size in GPU-seconds: ten thousand."""
     mean_sd: float = above(3.0)
-    """Prior standard deviation of that mean: a factor of 20 either way."""
+    """Prior standard deviation of the mean log size: a factor of 20 either way."""
     slope: float = number(1.0, -np.inf)
     """Prior mean of the slope of log size on log GPUs: 1 if run times do not depend on GPUs."""
     slope_sd: float = above(0.5)
-    """Prior standard deviation of that slope."""
+    """Prior standard deviation of the slope of log size on log GPUs."""
     spread: float = above(float(np.pi / np.sqrt(6.0)))
     """Prior median of the standard deviation of log size: that of an exponential."""
     log_spread_sd: float = above(0.5)
-    """Prior standard deviation of the logarithm of that spread."""
+    """Prior standard deviation of the logarithm of the spread of log size."""
     steps: int = number(60, 1)
     """Largest number of steps of the fit, which ends earlier when nothing moves."""
     damping: float = above(1e-3)
@@ -38,7 +38,7 @@ class SizeParams(Params):
     least_damping: float = above(1e-12)
     """Smallest damping, after steps that raised the density."""
     most_damping: float = above(1e12)
-    """Damping at which the fit ends, after steps that did not."""
+    """Damping at which the fit ends, after steps that did not raise the density."""
     still: float = number(1e-9)
     """Largest move of a coordinate at which the fit ends."""
     quantiles: int = number(200, 2)

@@ -80,7 +80,7 @@ class FinishTimes:
             q = min(raised.level, top)
 
     def _bisect(self) -> None:
-        """Halve the ratios between what every job needs alone and what the shares reach."""
+        """Bisect between the ratios that jobs need alone and the ratio that the shares reach."""
         self.bound = 1.0 / self._least
         for _ in range(FINISH_TIMES.halvings):
             low, high = 1.0 / self.bound, 1.0 / self.reached

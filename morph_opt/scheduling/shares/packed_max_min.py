@@ -135,7 +135,7 @@ def raise_rates(
 
 
 def granted(problem: ShareProblem, x: Floats, y: Floats, floor: Floats) -> tuple[Floats, Floats]:
-    """Return shares that keep floors which a model left out or rounded away, and that fit exactly.
+    """Return shares that fit exactly and keep floors that a model left out or rounded away.
 
     Only what is small against the rest may be missing: it is added on the fastest type, and all
     that is there makes room for it.

@@ -34,17 +34,17 @@ class KernelParams(Params):
     slowest: float = above(0.05, 0, 1)
     """Smallest factor of the price of a type with little load, before ``first_power``."""
     first_power: float = above(0.7)
-    """Exponent of the first price raise."""
+    """Exponent of the load in the first price raise."""
     fades: float = above(0.85, 0, 1)
-    """Factor of that exponent from one raise to the next."""
+    """Factor of the exponent from one raise to the next."""
     kept: float = number(0.7, 0, 1)
     """Weight of the best prices in a step towards new ones that have no lower bound."""
     taken: float = number(0.3, 0, 1)
-    """Weight of the new prices in such a step."""
+    """Weight of the new prices in a step towards them."""
     changes: tuple[float, ...] = above((0.97, 1.03))
-    """Factors of the level at which patterns are compared: jobs whose pattern differs are free."""
+    """Factors of the level at which patterns are compared to find jobs to leave free."""
     near: float = number(0.03, 0, 1)
-    """Relative lead that such a job's pattern counts with at most."""
+    """Cap on the relative lead of a job's best pattern if its patterns differ so."""
 
 
 KERNEL = KernelParams()

@@ -1,1 +1,1 @@
-"""Solver adapters behind one protocol; the only room that imports solver libraries."""
+"""Solver adapters with one protocol; the only package that imports solver libraries."""

@@ -186,7 +186,7 @@ class Adapter(ABC):
         return self._unhidden(model, unit, limits, outcome)
 
     def _unhidden(self, model: LinearModel, unit: float, limits: Limits, first: Outcome) -> Outcome:
-        """Solve once more in the unit of the costs that points have, and keep the better point.
+        """Solve once more with costs in a smaller unit, and keep the better point.
 
         Costs that no point can earn were so large that the library's tolerances hid the others.
         """
@@ -214,7 +214,7 @@ class Adapter(ABC):
     def _solve(
         self, model: LinearModel, units: Units, limits: Limits, start: Floats | None
     ) -> Outcome:
-        """Solve the model in some units, and conclude in its own."""
+        """Solve the model in some units, and return the outcome in its own units."""
         scaled = units.scaled(model)
         clock = Clock()
         try:
@@ -268,7 +268,7 @@ class Adapter(ABC):
         return _contradiction(answer, times, rule)
 
     def _honoured(self, limits: Limits) -> Limits:
-        """Return the limits that the library knows, so that no other one is blamed."""
+        """Return the limits that the library supports, the possible causes of an early end."""
         can = self.capabilities
         return replace(
             limits,
@@ -285,7 +285,7 @@ class Adapter(ABC):
         answer: Answer,
         times: Times,
     ) -> Outcome:
-        """Tell unbounded from infeasible.
+        """Distinguish an unbounded model from an infeasible one.
 
         An objective that is finite on the column bounds cannot be unbounded; otherwise the
         model without objective shows whether there is a solution at all. Libraries that say

@@ -20,7 +20,7 @@ class Meaning(StrEnum):
     WORK_LIMIT = "work_limit"
     MEMORY_LIMIT = "memory_limit"
     LIMIT = "limit"
-    """Some limit; the code does not name it."""
+    """End by a limit that the code does not name."""
     FAILED = "failed"
 
 

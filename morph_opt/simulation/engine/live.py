@@ -72,7 +72,7 @@ class LiveJob:
 
     @property
     def restart_s(self) -> float:
-        """Seconds of its next start if it keeps nothing."""
+        """Seconds of the job's next start if it keeps neither plan nor nodes."""
         if self.starts or self.first_start_up_s is None:
             return self.prices.restart_s
         return self.first_start_up_s

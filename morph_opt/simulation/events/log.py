@@ -42,18 +42,18 @@ class NodeStatus(StrEnum):
 
     UP = "up"
     DRAINED = "drained"
-    """No new job; a job that runs there may stay."""
+    """State of a node that takes no new job but may keep its running ones."""
     FAILED = "failed"
-    """Its jobs stop at once."""
+    """State of a failed node, whose jobs stop at once."""
 
 
 class SloChange(StrEnum):
     """Decision of a policy about a deadline."""
 
     DROPPED = "dropped"
-    """Given up for now: it has passed, or cannot be kept together with others."""
+    """Drop of a deadline that has passed or cannot be kept together with others."""
     RESTORED = "restored"
-    """Pursued again."""
+    """Renewed pursuit of a dropped deadline."""
 
 
 class EndReason(StrEnum):

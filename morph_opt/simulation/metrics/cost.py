@@ -15,13 +15,13 @@ class SloState(StrEnum):
     """Outcome of a job's deadline."""
 
     NONE = "none"
-    """No deadline."""
+    """State of a job without a deadline."""
     MET = "met"
-    """Complete at the deadline or before."""
+    """State of a job that was complete at its deadline."""
     MISSED = "missed"
-    """Complete later, or not complete and the deadline has passed."""
+    """State of a job that was not complete at its deadline."""
     OPEN = "open"
-    """Not complete when the replay ended, and the deadline was still to come."""
+    """State of an incomplete job whose deadline comes after the end of the replay."""
 
 
 def cost_metrics(history: History, cluster: Cluster) -> dict[str, Scalar]:

@@ -218,7 +218,7 @@ class JobRecord:
         return None if self.finish_s is None else self.finish_s - self.job.submission_s
 
     def end_s(self, horizon_s: float) -> float:
-        """Return the end of its life: completed, cancelled, or the end of the replay."""
+        """Return the instant of completion or cancellation, else the end of the replay."""
         if self.finish_s is not None:
             return self.finish_s
         return horizon_s if self.cancelled_s is None else self.cancelled_s
@@ -329,7 +329,7 @@ class _OpenSegments:
                 pass
 
     def all_at(self, end_s: float) -> Iterator[Segment]:
-        """Return the segments that the end of the replay cuts off."""
+        """Return the open segments, cut off at the end of the replay."""
         for job in list(self._open):
             yield self._ended(job, end_s, "end")
 

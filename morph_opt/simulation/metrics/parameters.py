@@ -14,7 +14,7 @@ class FigureParams(Params):
     window_s: float = limited(3600.0, 1.0)
     """Length of the windows in which shares are compared, in seconds."""
     late_rounds: int = 2
-    """Rounds after which a promised end is late: one until the first boundary, one for rounding."""
+    """Number of rounds after which a promised end counts as late."""
     rounding: float = 1e-6
     """Relative margin of an SLO's target, for rounded sums."""
 
@@ -37,7 +37,7 @@ class CompletionParams(Params):
     prices: int = limited(20, 2)
     """Number of prices of a whole job that are tried, per job."""
     close: float = limited(0.25, 1e-9)
-    """Relative distance from the best completion within which completions keep their prices."""
+    """Largest relative distance from the best completion at which a price is kept."""
     steps: int = limited(60, 1)
     """Number of supergradient steps."""
     regrid: tuple[int, ...] = (6, 15, 30, 45)

@@ -92,7 +92,7 @@ FORMER = {
     "turnaround_time": "jct_s", "allocated_resources": "allocated_gpus", "deadline": "deadline_s",
     "COMPLETED_SUCCESSFULLY": "completed", "UNFINISHED": "unfinished", "CANCELLED": "cancelled",
 }  # fmt: skip
-"""Present names of columns and states, by former name."""
+"""Current names of columns and states, by former name."""
 
 
 def job_rows(

@@ -20,9 +20,11 @@ class Timers(StrEnum):
     """Kinds of timers of phases."""
 
     SYNCHRONISED = "synchronised"
-    """Every phase waits for its kernels, as users should measure."""
+    """Timers that wait for the kernels of every phase, as recommended."""
     STREAMED = "streamed"
-    """The forward phase ends with its launches: its compute is in the next phase, and gradients
+    """Timers that do not wait for kernels.
+
+    The forward phase ends with its launches: its compute is in the next phase, and gradients
     that do not overlap the backward pass are in the optimizer phase."""
 
 

@@ -25,7 +25,7 @@ from morph_opt.inputs.perf.parameters import DESIGN
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """Possible truth: covariances of outputs.
+    """Possible truth, given by covariances of outputs.
 
     Parameters
     ----------

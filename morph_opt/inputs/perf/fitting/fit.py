@@ -81,7 +81,7 @@ class Fit:
         return Constants(**{n: float(v) for n, v in zip(CONSTANT_NAMES, values, strict=True)})
 
     def determined(self) -> dict[str, float]:
-        """Return share of each constant's prior variance that the runs removed, 0 to 1."""
+        """Return the share of each constant's prior variance that the runs removed, 0 to 1."""
         left = np.diag(self.log_covariance) / self.prior.log_sd**2
         return {n: float(1 - v) for n, v in zip(CONSTANT_NAMES, left, strict=True)}
 

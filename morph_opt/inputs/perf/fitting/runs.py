@@ -71,7 +71,7 @@ def read_runs(file: Path) -> list[Run]:
 
 
 def _has_phases(row: Row) -> bool:
-    """Return whether the header has all phases; refuse some of them only."""
+    """Return whether the header has all phases; refuse a header with some of them."""
     missing = [name for name in PHASE_COLUMNS if name not in row.cells]
     if 0 < len(missing) < len(PHASE_COLUMNS):
         rule = f"column is missing; {', '.join(PHASE_COLUMNS)} belong together"

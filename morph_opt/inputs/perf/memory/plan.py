@@ -35,7 +35,7 @@ PARAMETER_BYTES = 2.0
 """Bytes per 16-bit parameter (Z)."""
 
 GRADIENT_BYTES = 2.0
-"""Bytes per 16-bit gradient that is held (Z); the performance model has those on the wire."""
+"""Bytes per 16-bit gradient in memory (Z)."""
 
 OPTIMIZER_BYTES = 12.0
 """Bytes per parameter of Adam: 32-bit parameter, momentum and variance (Z, K = 12)."""

@@ -30,7 +30,7 @@ RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of jobs whose plan is unknown."""
 
 LEAST_FACTOR = MOST_FACTOR = 4
-"""Factors by which a gang with a curve may shrink and grow its GPUs."""
+"""Largest factors by which a gang with a curve may shrink and grow."""
 
 _AMDAHL = re.compile(r"amdahl:(0(?:\.[0-9]{1,9})?|1(?:\.0{1,9})?)", re.ASCII)
 
@@ -66,7 +66,7 @@ class Gang:
         return f"{self.kind or '|'.join(self.types) or 'gang'} x{self.gpus}"
 
     def fits(self, node_type: NodeType) -> bool:
-        """Return whether it may run on a node type: ``a100`` matches A100 and A100-80GB."""
+        """Return whether the gang may run on a node type (``a100`` matches A100-80GB, too)."""
         name = node_type.gpu_type.name.casefold()
         return not self.types or any(
             name == kind or name.startswith(f"{kind}-") for kind in map(str.casefold, self.types)

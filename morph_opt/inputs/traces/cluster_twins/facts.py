@@ -17,7 +17,7 @@ RUN_EDGES_S = tuple(float(1 << k) for k in range(22))
 
 _SHORTEST_S = 0.5
 _LEAST_SHARE = 2e-4
-"""Share of GPU time assumed if a figure shows none: a fifth of its precision."""
+"""Share of GPU time assumed if a figure shows none."""
 
 
 @dataclass(frozen=True, slots=True)

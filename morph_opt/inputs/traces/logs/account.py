@@ -48,7 +48,7 @@ class Account:
         }
 
     def _warnings(self) -> Iterator[str]:
-        """Yield the warnings of the reading, so that a replay states what the linter does."""
+        """Yield the linter's warnings about the reading, for a replay."""
         for severity, _, sentence in self.report.sentences():
             if severity == "warning":
                 yield f"warning: {sentence}"

@@ -1,4 +1,4 @@
-"""Capacity over time: a table of GPUs by day as node events, and as a finding of the linter.
+"""Capacity of a cluster over time, from a table of GPUs by day.
 
 Helios publishes a table per cluster, ``date,vc...,total``; any table with ``date`` (or ``time``)
 and ``total`` is read. From each instant on the cluster has that many GPUs.

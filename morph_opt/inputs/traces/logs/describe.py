@@ -78,7 +78,7 @@ def _by_size(jobs: pd.DataFrame) -> Table:
 
 
 def _largest(jobs: pd.DataFrame, column: str) -> pd.Series[str]:
-    """Return the labels of a column; beyond the `MOST` with most GPU time they become one."""
+    """Return the labels of a column, merged into one beyond the `MOST` largest by GPU time."""
     most = jobs.groupby(column)["gpu_s"].sum().sort_values(ascending=False, kind="stable")
     listed = set(most.index[:MOST])
     return jobs[column].where(jobs[column].isin(listed), "others")

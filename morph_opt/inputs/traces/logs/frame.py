@@ -13,7 +13,7 @@ from morph_opt.inputs.traces.logs.reading.row import LogRow
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 
 _NO_JOB_FOR_A_REPLAY = frozenset(("no-gpu", "zero-duration"))
-"""Reasons for which a replay drops rows that figures keep."""
+"""Reasons for dropping rows from a replay that do not drop them from figures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def guessed(path: Path, columns: str | None = None) -> tuple[str, dict[str, str]
 
 
 def looks_like(path: Path, unlike: str = "") -> str:
-    """Return a hint at the format that a refused file has or nearly has; "" if none is near."""
+    """Return a hint at the likely format of a refused file; "" if there is none."""
     try:
         name, options = guessed(path)
     except InputError as error:
@@ -89,7 +89,7 @@ def also(error: InputError, more: str) -> InputError:
 
 
 def _nearest(head: Head) -> str:
-    """Return a hint at the table that lacks the fewest columns, and at reading any table."""
+    """Return a hint at the table format with the fewest missing columns, and at reading any."""
     found = []
     for name, known in LOG_FORMATS.items():
         if head.line and issubclass(known, TableReader):

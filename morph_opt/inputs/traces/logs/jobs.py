@@ -171,7 +171,7 @@ def _shifted(
 def _gangs(
     rows: list[LogRow], mapped: LogOptions, account: Account, file: str
 ) -> tuple[list[Job], SpeedModel]:
-    """Return jobs of which an iteration is a second on the GPUs of the log."""
+    """Return jobs whose iteration takes a second on the GPUs of the log."""
     gangs: dict[Gang, None] = {}
     added_s = 0.0
     jobs = []

@@ -20,7 +20,7 @@ EXIT = {None: 0, "note": 0, "warning": 1, "error": 2}
 """Exit status by the worst finding."""
 
 _SELECTION = 0.5
-"""Share of the published rows below which a log is an excerpt on purpose."""
+"""Share of the published rows below which a log counts as a deliberate excerpt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ SEARCH_TWIN = "search-twin"
 """Name of the twin."""
 
 ONE_SEARCH = ("16", "64")
-"""Sizes of one search that are listed; others are accepted, too."""
+"""Listed numbers of trials of one search; others are accepted, too."""
 
 TRIALS = Range(2, 4096, whole=True)
 FEEDBACK_S, WORK_S = 60, 3600
-"""Seconds of work until a report, and of a trial of one search; an iteration is a second."""
+"""Seconds until a trial's report, and of a whole trial; an iteration is a second."""
 
 _SEARCHES, _OTHERS = 8, 24
 _SIZES = (8, 16, 32)

@@ -33,7 +33,7 @@ _SKEWED = ("vgg", "alexnet")
 
 
 def twin_samples() -> npt.NDArray[np.float64]:
-    """Return GPU-second samples for the Gittins index: 500 strata of the twin's quantiles."""
+    """Return GPU-second samples for the Gittins index: middles of 500 strata of the twin."""
     levels, values = _GPU_S_QUANTILES
     middle = (np.arange(500) + 0.5) / 500
     return np.asarray(np.exp(np.interp(middle, levels, np.log(values))), dtype=np.float64)

@@ -53,7 +53,7 @@ def embeds(a: Configuration, b: Configuration, asked: SideDemand = NOTHING) -> b
 
 
 def _reaches(a: Scoped, b: Scoped) -> bool:
-    """Return whether ``a`` may lie on the first parts of any place where ``b`` lies."""
+    """Return whether ``a`` may be placed on the first parts of any placement of ``b``."""
     if a.strict:
         same = (a.scope, a.row.shape.nodes) == (b.scope, b.row.shape.nodes)
         return same and b.strict

@@ -77,7 +77,7 @@ def elastic_slice(
 
 
 def _gang(model: ElasticModel, job: Job, room: list[int]) -> tuple[Ints, Ints]:
-    """Return the request as GPUs by class: each class in turn gives as many as it has."""
+    """Return the request as GPUs by class, filled class by class."""
     vector: Ints = np.zeros((1, len(room)), dtype=np.int64)
     left = job.requested_gpus
     for kind, most in enumerate(room):

@@ -175,7 +175,7 @@ class PairBuilder:
     def _ranked_partners(
         self, view: RoundView, groups: dict[int, list[int]], host: int, node_class: int
     ) -> list[tuple[int, tuple[int, tuple[float, float]]]]:
-        """Return queued slices that may share a job's GPUs: row and paces, most gain first."""
+        """Return rows and paces of queued slices that may share a job's GPUs, most gain first."""
         assert self._cluster is not None
         held = view.states[host].running
         assert held is not None
@@ -228,7 +228,7 @@ def _partners_of(
     job: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[_Recipe, ...]]]:
-    """Yield partners of the ``turn``-th job of its slice: those at that position of theirs."""
+    """Yield partners of the ``turn``-th job of a slice: the ``turn``-th jobs of other slices."""
     left = limit
     for key, recipes in ranked:
         others = [o for o in _around(groups[key], turn, 2) if o != job]

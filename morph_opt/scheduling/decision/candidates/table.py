@@ -229,7 +229,7 @@ class CandidateBuilder:
         return len(self._made) - 1
 
     def _what_it_is(self, job: Job, keeps: KeptPlan | None) -> tuple[int, float]:
-        """Return the number of a job's slice, and seconds per iteration of its request."""
+        """Return the index of a job's slice, and seconds per iteration of its request."""
         assert self._cluster is not None
         seconds = self.request_iteration_s(job, self._cluster)
         return self._number[id(self.slice_of(job, keeps))], seconds
@@ -344,7 +344,7 @@ class CandidateBuilder:
     def _fitting(
         self, job: Job, cluster: Cluster, keeps: KeptPlan | None = None
     ) -> Iterator[tuple[int, list[Scoped]]]:
-        """Yield each node class with the configurations that fit it; only of ``keeps`` if given."""
+        """Yield each node class with its fitting configurations, only of ``keeps`` if given."""
         for index, node_type in enumerate(cluster.node_types):
             yield (
                 index,
@@ -376,7 +376,7 @@ class CandidateBuilder:
         return ModelSlice.of(job.model, rows, job.side, first)
 
     def _running_side(self, job: Job, held: Assignment) -> Sides:
-        """Return the side demand of a running assignment: that of the row of its own span."""
+        """Return the side demand of a running assignment, from the row of its own span."""
         assert self._cluster is not None
         if held.plan.family is PlanFamily.EST:
             return job.side.each

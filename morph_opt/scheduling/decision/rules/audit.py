@@ -233,7 +233,7 @@ def _over_quota(state: RoundState, granted: Granted, quota: TenantQuota) -> list
 
 
 def _out_of_order(state: RoundState, granted: Granted, rule: StrictOrder) -> list[Breach]:
-    """Queued jobs that start before one that is listed before them."""
+    """Return breaches by queued jobs that start before one listed earlier."""
     queued = {job.job.name for job in state.jobs if job.running is None}
     waits: str | None = None
     found: list[Breach] = []
@@ -248,7 +248,7 @@ def _out_of_order(state: RoundState, granted: Granted, rule: StrictOrder) -> lis
 
 
 def _over_cohorts(state: RoundState, granted: Granted, rules: OperatorRules) -> list[Breach]:
-    """Jobs for which a tree of quotas has nothing left, in the order of the snapshot.
+    """Return breaches by jobs for which a quota tree has nothing left, in snapshot order.
 
     What is used already and what another rule keeps in place comes first, whatever the limits are.
     """

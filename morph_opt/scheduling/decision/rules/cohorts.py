@@ -44,7 +44,7 @@ class CohortForest:
         return {(one.pool, one.name): at for at, one in enumerate(self.quotas)}
 
     def parent(self, at: int) -> int | None:
-        """Return the node above one; None for roots and below what no rule names."""
+        """Return the parent of a node; None for a root, or if no rule has that parent."""
         one = self.quotas[at]
         return self._index.get((one.pool, one.parent)) if one.parent else None
 
@@ -79,7 +79,7 @@ class CohortForest:
 
     @cached_property
     def subtree(self) -> list[float]:
-        """Quota of each node with what its children lend."""
+        """Quota of each node plus the quotas that its children lend."""
         found = [0.0] * len(self.quotas)
         for at in self.order:
             lent = sum(
@@ -99,7 +99,7 @@ class CohortForest:
 
     @cached_property
     def limits(self) -> list[tuple[float, float]]:
-        """Most that each node uses of what it keeps, and most that it uses beyond it.
+        """Largest usage of each node within its kept part, and beyond it.
 
         Of a root the first is its limit.
         """

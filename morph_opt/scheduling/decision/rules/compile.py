@@ -142,7 +142,7 @@ def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...
 def preferences(
     problem: RoundProblem, state: RoundState, rules: OperatorRules
 ) -> tuple[Level, ...]:
-    """Return the level by which jobs start on node types that come early in their list, if any."""
+    """Return the level that favours each job's first node types; empty without preferences."""
     demands = [rule for rule in rules.rules if isinstance(rule, NodePreference)]
     if not demands:
         return ()
@@ -165,7 +165,7 @@ def preferences(
 def ranks_above(
     problem: RoundProblem, state: RoundState, rules: OperatorRules, worth: Level
 ) -> tuple[Level, ...]:
-    """Levels that rank before the objective: what jobs of each priority and above are worth.
+    """Return the levels above the objective: the value of jobs of each priority and above.
 
     The lowest priority needs none, as the objective itself is about all jobs.
     """
@@ -290,7 +290,7 @@ def _add_gang_limit(rows: _Rows, problem: RoundProblem, state: RoundState, rule:
 def _add_strict_order(
     rows: _Rows, problem: RoundProblem, state: RoundState, rule: StrictOrder
 ) -> None:
-    """A row for each queued job of the list but the first."""
+    """Add a row for each queued job of the list but the first."""
     place = {known.job.name: job for job, known in enumerate(state.jobs)}
     queued = [place[name] for name in rule.jobs if name in place]
     queued = [job for job in queued if state.jobs[job].running is None]
@@ -304,7 +304,7 @@ def _add_strict_order(
 def _add_cohorts(
     rows: _Rows, problem: RoundProblem, state: RoundState, quotas: list[CohortQuota]
 ) -> None:
-    """A row for each node of the trees, each after those below it."""
+    """Add a row for each node of the trees, children first."""
     bound = _bound(problem, rows)
     types = [kind.name for kind in state.cluster.node_types]
     candidates, holds = problem.candidates, problem.holds

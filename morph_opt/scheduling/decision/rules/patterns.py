@@ -14,20 +14,20 @@ _WILD = re.compile(r"[*?[]")
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
+    """Return whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
     plain, others = _sorted_out(tuple(patterns))
     return name in plain or any(fnmatchcase(name, pattern) for pattern in others)
 
 
 @lru_cache
 def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Patterns that are names, and the others: a rule may name a thousand jobs one by one."""
+    """Return the patterns that are plain names, and all others."""
     others = tuple(pattern for pattern in patterns if _WILD.search(pattern))
     return frozenset(patterns).difference(others), others
 
 
 def require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
-    """Refuse what is no tuple of patterns, or of none unless that is allowed."""
+    """Refuse anything but a tuple of patterns; refuse an empty one unless it is allowed."""
     # A lone string would be taken apart into patterns of one letter.
     if not isinstance(patterns, tuple):
         raise InputError(f"must be a list of patterns, got {patterns!r}", field=field)

@@ -16,7 +16,7 @@ from morph_opt.core.domain._validate import (
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 
 _SHOWN = 4
-"""Jobs that a sentence names at most."""
+"""Largest number of jobs that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CohortQuota:
             require_finite("cohort_quota.amounts", amount, at_least=0.0)
 
     def amount_of(self, tenant: str, job: str, gpus: float) -> float:
-        """Return what a job counts for that holds so many GPUs on nodes that are counted."""
+        """Return the amount that a job with these GPUs on counted nodes uses of the quota."""
         if tenant not in self.tenants or (self.jobs and not matches(job, self.jobs)):
             return 0.0
         if not self.amounts:
@@ -90,7 +90,7 @@ class CohortQuota:
         return next(amount for pattern, amount in pairs if matches(job, (pattern,)))
 
     def counts_on(self, node_type: str) -> bool:
-        """Return whether what runs on nodes of a type is counted."""
+        """Return whether jobs on nodes of a type count."""
         return not self.node_types or matches(node_type, self.node_types)
 
     @property
@@ -107,7 +107,7 @@ class CohortQuota:
 
     @property
     def _limits(self) -> str:
-        """The place in the tree, the limits there, and the note."""
+        """Words for the place in the tree, its limits, and the note."""
         note = f" ({self.note})" if self.note else ""
         if not self.parent:
             return note
@@ -118,7 +118,7 @@ class CohortQuota:
 
 @dataclass(frozen=True, slots=True)
 class StrictOrder:
-    """Queued jobs start in this order: none before the one that is listed before it."""
+    """Rule: queued jobs start in this order, each only after the one listed before it."""
 
     jobs: tuple[str, ...]
 
@@ -135,7 +135,7 @@ class StrictOrder:
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """What these jobs are worth comes before what jobs of a lower level are worth.
+    """Goal: the value of these jobs ranks above that of jobs of a lower level.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """Where nothing else decides, these jobs start on the first of these types of nodes.
+    """Goal: if nothing else decides, these jobs start on the first of these node types.
 
     Parameters
     ----------

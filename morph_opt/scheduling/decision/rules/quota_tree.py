@@ -1,4 +1,4 @@
-"""Trees of quotas with what is used in them, by the definitions of `CohortQuota`.
+"""Trees of quotas with their usage, by the definitions of `CohortQuota`.
 
 It shares no code with the rows of `decision.rules.cohorts`, which it checks.
 """
@@ -12,7 +12,7 @@ from morph_opt.scheduling.decision.rules.queues import CohortQuota
 
 
 class QuotaNode:
-    """A node of a tree of quotas with what is used there.
+    """Node of a tree of quotas with its usage.
 
     Parameters
     ----------
@@ -32,22 +32,22 @@ class QuotaNode:
 
     @property
     def subtree(self) -> float:
-        """Its quota, and of its children's what they do not keep for themselves."""
+        """Quota of the node plus the quotas that its children lend."""
         return self.quota.gpus + sum(child.subtree - child.kept for child in self.below)
 
     @property
     def kept(self) -> float:
-        """Part of its quota that is lent to nobody."""
+        """Part of the quota that the node lends to nobody."""
         return 0.0 if self.quota.lend is None else max(0.0, self.subtree - self.quota.lend)
 
     @property
     def free(self) -> float:
-        """Amount that may be added here; below 0 where a limit is exceeded already."""
+        """Amount that the node may still use; negative if a limit is exceeded already."""
         return self._free(used=True)
 
     @property
     def could(self) -> float:
-        """Amount that might be used here if nothing were used anywhere."""
+        """Amount that the node could use if nothing were used anywhere."""
         return self._free(used=False)
 
     def _free(self, *, used: bool) -> float:
@@ -61,7 +61,7 @@ class QuotaNode:
         return max(0.0, self.kept - usage) + free
 
     def add(self, amount: float) -> None:
-        """Use an amount; what exceeds what the node keeps counts above it."""
+        """Use an amount; the excess over the node's kept part counts at its parent."""
         before = max(0.0, self.usage - self.kept)
         self.usage += amount
         beyond = max(0.0, self.usage - self.kept) - before
@@ -70,7 +70,7 @@ class QuotaNode:
 
 
 def quota_trees(quotas: Iterable[CohortQuota]) -> dict[tuple[str, str], QuotaNode]:
-    """Build the nodes of all trees by pool and name, each with what others use there."""
+    """Build the nodes of all trees by pool and name, each with the usage by others."""
     nodes: dict[tuple[str, str], QuotaNode] = {}
     left = list(quotas)
     names = {(one.pool, one.name) for one in left}

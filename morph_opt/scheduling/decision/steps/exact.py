@@ -49,7 +49,7 @@ class Inside:
 
     @cached_property
     def _least(self) -> Floats:
-        """Least loss of each group: a group is in if any of its candidates is."""
+        """Least loss of any candidate of each group."""
         table = self._problem.candidates
         loss = self._surplus[table.job] - self._reduced[: table.count]
         least = np.full(int(self.alike.max(initial=-1)) + 1, np.inf)

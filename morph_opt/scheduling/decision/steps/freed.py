@@ -131,7 +131,7 @@ def worth_of(level: Level, decided: Selection, jobs: Ints) -> float:
 
 
 def _by_node(problem: RoundProblem, nodes: list[set[int]], cost: Floats) -> list[list[int]]:
-    """Return the jobs of each node, nodes that are cheapest to vacate first, classes in turn."""
+    """Return the jobs of each open node, cheapest nodes to vacate first, alternating classes."""
     on_node: dict[int, list[int]] = {}
     for job, where in enumerate(nodes):
         for node in sorted(where):

@@ -138,7 +138,7 @@ def decided_by_tables(
     params: LadderParams = DEFAULTS,
     deadline: Deadline | None = None,
 ) -> Found:
-    """Return the best decision of a round that its tables lead to within the limits, and a bound.
+    """Return the best decision found by a round's tables within the limits, and a bound.
 
     Parameters
     ----------

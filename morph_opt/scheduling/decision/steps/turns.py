@@ -1,4 +1,4 @@
-"""Sizes and end of residual rounds: by counts, never by the clock.
+"""Sizes and number of residual rounds, decided by counts and never by the clock.
 
 Record 0020 of ``docs/decisions`` has the measurements; `SubRoundParams` has the numbers.
 """

@@ -127,7 +127,7 @@ class PackedSlices(Policy):
             del groups[key_of[second]]
 
     def _utilisation(self, job: Job) -> float:
-        """Return 1 / s if two copies of a job keep the relative speed s in sum; 1 if unknown."""
+        """Return 1 / s for the summed relative speed s of two copies of a job; 1 if unknown."""
         kept = self._relative(job, job)
         return 1.0 if kept is None else 1.0 / sum(kept)
 

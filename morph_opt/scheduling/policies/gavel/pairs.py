@@ -87,7 +87,7 @@ class RandomPairs:
 
 
 class _GroupRounds(GavelRounds):
-    """Gavel's rounds over groups; shares are solved again only where a round begins."""
+    """Gavel's rounds over groups, with shares solved again only if a round begins."""
 
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
         """See `GavelRounds.due`."""

@@ -58,7 +58,7 @@ class PolluxPolicy(MalleableBaseline):
 
 
 class PolluxSearch(PolluxPolicy):
-    """Policy ``pollux``: the published genetic search, started from what runs, seeded and budgeted.
+    """Policy ``pollux``: the published genetic search, from the running state, with a budget.
 
     The repair without its defect, then rows cut down to shapes that the job can run in.
 

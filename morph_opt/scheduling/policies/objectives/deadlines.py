@@ -1,4 +1,4 @@
-"""Prices and SLOs of a round: input of ``cost`` from a snapshot, and the SLOs it has dropped."""
+"""Input of objective ``cost`` from a snapshot: prices, deadlines and dropped SLOs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def slo_left_s(known: JobState, now_s: float) -> float:
 
 
 class SloNames:
-    """Jobs whose SLO does not bind in this round, and changes since the round before.
+    """Record of the jobs whose SLO is dropped in this round, and of changes since the last.
 
     An SLO is dropped when it cannot be promised together with the others' (the fewest are), or when
     too little time is left. It is tried again in every round, so it may be restored.

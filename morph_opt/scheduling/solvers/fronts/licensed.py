@@ -64,7 +64,7 @@ class _Licensed(Adapter):
         """Make a solver of pulp with these limits; with ``warm`` it takes the start."""
 
     def _unbounded(self, _native: Any) -> bool:
-        """Return whether the library found the model unbounded and pulp does not state it."""
+        """Return whether the library found the model unbounded where pulp hides it."""
         return False
 
     @abstractmethod

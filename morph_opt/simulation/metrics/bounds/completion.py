@@ -264,7 +264,7 @@ def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) ->
 
 
 def _weight_until(at_s: Floats, weight: Floats, until_s: Floats) -> Floats:
-    """Return the total weight of events at or before these instants."""
+    """Return the total weight of events up to and including these instants."""
     order = np.argsort(at_s, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(weight[order])])
     found: Floats = total[np.searchsorted(at_s[order], until_s, side="right")]
@@ -334,7 +334,7 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """Least sum of completion and payment per job, and where it is attained.
+    """Least sum of completion and payment per job, with its minimiser.
 
     ``share_s`` is a lower bound on ``min_C [C + K_j(C)]``; ``used`` the GPU-seconds held then by
     type and cell (the supergradient); ``mu_low`` and ``mu_high`` the prices of a whole job between
@@ -378,7 +378,7 @@ def _first_best(values: Floats) -> tuple[Floats, Ints]:
 
 
 def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Floats) -> _Paid:
-    """Return the least bracket of the module's formula per job, from tables of mu by window.
+    """Return the least value per job of the module's bracket, from tables of mu by window.
 
     ``room`` holds the mu of every window and three work tables, reused because allocating such
     large tables costs as much as the sums.

@@ -17,11 +17,11 @@ _OUTCOMES: dict[str, Outcome] = {
     "OutOfSync": "cancelled",
 }
 _OLDER = frozenset(("JobFinished", "PodsFinished", "GroupSucceeded"))
-"""Reasons of older releases for any end, which the message tells apart."""
+"""Reasons of older releases, with which only the message states success or failure."""
 _GOOD = ("success", "succeed", "complete")
 _BAD = ("fail", "error", "backoff", "deadline", "exceeded")
 _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
-"""Names of a field; the second is the spelling of v1beta1."""
+"""Names of the field of past run times; the second is v1beta1's spelling."""
 
 
 class KueueReader(KubeReader):
@@ -88,7 +88,7 @@ class KueueReader(KubeReader):
         return f"{space}/{name}" if name and space else name
 
     def _ended(self, finished: Fields, reason: str) -> Outcome:
-        """Return the outcome by the reason of the end, of older releases by its message."""
+        """Return the outcome, from the reason of the end or, in older releases, its message."""
         if reason in _OUTCOMES:
             return _OUTCOMES[reason]
         message = finished.text("message", "").lower() if reason in _OLDER else ""

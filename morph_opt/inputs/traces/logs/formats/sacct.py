@@ -89,9 +89,9 @@ _REQUEUED_S = 86_400.0
 _ARRAY = re.compile(r"([0-9]+)_(?:[0-9]+|\[([^\]]*)\]?)", re.ASCII)
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
 _CUT = ",..."
-"""End of a list of tasks that Slurm cut (``SLURM_BITSTR_LEN``)."""
+"""Mark at the end of a list of tasks that Slurm cut (``SLURM_BITSTR_LEN``)."""
 MOST_TASKS = 4_000_001
-"""Tasks of an array: the largest ``MaxArraySize`` of Slurm."""
+"""Largest number of tasks of an array: the largest ``MaxArraySize`` of Slurm."""
 _NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET", "None")
 
 
@@ -406,7 +406,7 @@ class SacctReader(TableReader):
             self.find("gres-per-node")
 
     def _run_s(self, row: Row, start_s: float | None, end_s: float | None) -> float | None:
-        """Return Elapsed, which excludes suspended time; end - start if it is not printed."""
+        """Return Elapsed, without suspended time; end - start if it is not printed."""
         span = span_s(start_s, end_s)
         run_s = self._duration(row, "Elapsed", "ElapsedRaw", 1.0)
         if run_s is None or span is None:

@@ -43,7 +43,7 @@ def json_cells(job: Fields) -> dict[str, str]:
 
 
 def _name(job: Fields) -> str:
-    """Return the id as the table prints it: ``100_3``, ``100_[4-8]``, ``90+1``."""
+    """Return a job's id as the table prints it: ``100_3``, ``100_[4-8]``, ``90+1``."""
     own = _number(job, "job_id")
     array = job.object("array", None) if job.given("array") else None
     if array is not None and _number(array, "job_id") not in ("", "0"):
@@ -69,7 +69,7 @@ def _limit(array: Fields, waiting: str) -> str:
 
 
 def _text(fields: Fields, name: str) -> str:
-    """Return a text; "" for none."""
+    """Return the text of a field; "" if it is missing."""
     return fields.text(name) if fields.has(name) and fields.given(name) else ""
 
 

@@ -85,13 +85,13 @@ USUAL: dict[str, tuple[str, ...]] = {
     "deadline": ("deadline deadlinetime due duedate duetime", ""),
     "deadline_after": ("", ""),
 }
-"""Columns by meaning: usual names, and less telling ones. ``deadline_after`` counts from the
+"""Names of columns by meaning: usual ones, then ambiguous ones. ``deadline_after`` counts from the
 submission and is never guessed."""
 
 _SPANS = ("duration", "wait", "deadline_after")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)
 _ONE_MEANING = ("submit", "start", "end", "duration", "wait", "gpus")
-"""Meanings for which two candidate columns are refused; for the others the first name counts."""
+"""Meanings for which two candidate columns are refused; otherwise the first counts."""
 
 _HEADER_UNITS = {word: unit_s for word, unit_s in UNITS.items() if word not in ("m", "w", "wk")}
 """Units at the end of a column's name; ``m`` is too ambiguous there."""
@@ -113,7 +113,7 @@ _COLUMN_UNIT = re.compile(r"(.+?)(?:\[([\w:/.-]+)\])?")
 _COMPACT = re.compile(r"(?:19|20|21)[0-9]{12}", re.ASCII)
 """Pattern of ``20240501080000``, which is a date and no number of milliseconds."""
 _AROUND = re.compile(r"^job_| by .*", re.ASCII | re.IGNORECASE)
-"""Text around a state: ``JOB_FINISHED``, ``CANCELLED by 1001``."""
+"""Pattern of text around a state: ``JOB_FINISHED``, ``CANCELLED by 1001``."""
 _SHOWN_STATES = 4
 
 _STATES: dict[Outcome, str] = {

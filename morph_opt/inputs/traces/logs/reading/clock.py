@@ -38,17 +38,17 @@ _OTHERS = tuple(
 """Patterns of times with slashes, dots, names of months, or no marks."""
 
 EPOCH_FROM = 1e8
-"""Numbers from here on count from 1970 if a log has dates: it is March 1973."""
+"""Least number that counts as seconds since 1970 in a log with dates: March 1973."""
 _SCALES = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (math.inf, 1e9))
 """Units per second of an instant below each limit: seconds, milli-, micro-, nanoseconds."""
 MILLISECONDS_FROM = _SCALES[0][0]
-"""Instants from here on count milliseconds: as seconds they would be in the year 5138."""
+"""Least number that counts as milliseconds: as seconds it would be in the year 5138."""
 _UNSET = frozenset((2.0**31 - 1, 2.0**32 - 2, 2.0**32 - 1))
 """Largest numbers of 31 and 32 bits, which schedulers store for "no time"."""
 _UNSET_UNTIL, _UNSET_FROM = 2 * 86400.0, 7_258_118_400.0
-"""Instants of 1970, or from the year 2200 on, are no times of a log of our days."""
+"""Bounds of instants that stand for "no time": in 1970, or from the year 2200 on."""
 _FAR_S = 3600.0
-"""Submission, in seconds from 0, after which a 0 is no time."""
+"""Least submission, in seconds from 0, with which a 0 stands for "no time"."""
 
 
 def zone_of(name: str) -> tzinfo:
@@ -168,7 +168,7 @@ class Clock:
         return epoch_s(value)
 
     def _hour_of(self, hour: str, offset: str | None) -> tuple[float, bool]:
-        """Return the begin of an hour, and whether clocks change so that it is ambiguous."""
+        """Return the beginning of an hour, and whether a clock change makes it ambiguous."""
         try:
             begin = datetime.fromisoformat(f"{hour}:00:00")
             if offset is not None:

@@ -80,7 +80,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def lives(rows: Sequence[LogRow], reused_after_s: Callable[[LogRow], float]) -> list[list[LogRow]]:
-    """Split rows of one id into jobs; long enough after its end, an id is another job's.
+    """Split rows of one id into jobs: long after its end, an id may belong to another job.
 
     Parameters
     ----------

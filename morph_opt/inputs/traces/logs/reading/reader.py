@@ -108,7 +108,7 @@ class Reader(ABC):
     folds: ClassVar[bool] = False
     published: ClassVar[tuple[int, ...]] = ()
     data_files: ClassVar[Mapping[str, str]] = {}
-    """Logs of the data set of this name: argument of the trace -> file below the set's root."""
+    """Files of the data set of this name, below its root, by the argument of the trace."""
     home: ClassVar[str | None] = None
     """Short form of the cluster of those logs; None if it is not known."""
     taken: ClassVar[tuple[str, ...]] = ()
@@ -168,7 +168,7 @@ class Reader(ABC):
         return (self.path,)
 
     def name_of(self, record: Record) -> str:
-        """Return only the name of the row of a record, for formats that fold."""
+        """Return the name of a record's row alone, for formats that fold."""
         raise NotImplementedError
 
     def group(self, name: str) -> tuple[str, str]:
@@ -327,9 +327,9 @@ class TableReader(Reader):
     required: ClassVar[tuple[str, ...]] = ()
     """Columns that must exist, in any order; others may."""
     lost: ClassVar[Mapping[str, str]] = {}
-    """Knowledge that is lost without a column; by default its jobs."""
+    """Information that is lost without a column; by default all jobs."""
     comment: ClassVar[str] = ""
-    """Begin of lines that are comments; "" if none are."""
+    """First characters of comment lines; "" if there are none."""
     loose_end: ClassVar[tuple[str, ...]] = ()
     """Columns of free text that may contain the separator if they are the last."""
 

@@ -44,7 +44,7 @@ class MissingColumns(InputError):
 
 
 def cells_of(text: str, separator: str) -> list[str]:
-    """Split a line into cells; quotation marks mean nothing between blanks or bars.
+    """Split a line into cells; quotation marks are plain text if blanks or bars separate cells.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def json_record(path: Path, line: int, text: str, required: tuple[str, ...]) -> 
 
 
 def json_stream(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each document of a file in which one follows the other."""
+    """Yield line and text of each of a file's consecutive documents."""
     scanner = _Scanner(path)
     while scanner.peek():
         yield scanner.value()

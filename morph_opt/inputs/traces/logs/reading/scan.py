@@ -229,7 +229,7 @@ class Scan:
         return min(found, key=RANK.__getitem__) if found else None
 
     def _unwanted(self, job: LogRow) -> list[str]:
-        """Return the user's choices that leave a job out."""
+        """Return the user's options that exclude a job."""
         found = []
         if self.how.only == "completed" and job.outcome != "completed":
             found.append("not-completed")
