@@ -17,7 +17,7 @@ from morph_opt.simulation.runs.views.view import RunView
 Record = dict[str, Any]
 
 STARTUP = "start-up"
-"""Name of the slice, within the job's, in which a job does not progress yet."""
+"""Name of the slice for start-up, inside the slice of a job."""
 
 
 def trace_records(view: RunView) -> Iterator[Record]:

@@ -30,7 +30,7 @@ class Answered(Protocol):
 
     @property
     def seen(self) -> object:
-        """Value that differs whenever the answer does."""
+        """Fingerprint of the answer."""
 
 
 class Scheduler(Protocol):

@@ -46,9 +46,7 @@ class Settings:
     powers: frozenset[str] = frozenset()
     node_types: Mapping[str, Mapping[str, float]] | None = None
     folder: Path = Path()
-    scheduler: str = option(
-        "slurm", "scheduler next to which the controller works", choices=("slurm", "kubernetes")
-    )
+    scheduler: str = option("slurm", "scheduler of the cluster", choices=("slurm", "kubernetes"))
     mark: str = option("morph", "first word of the comment of jobs that take part", marks=_SLURM)
     interval_s: float = option(60.0, "longest time between turns", range=Range(0.1, 1e5))
     poll_s: float = option(1.0, "time between looks for a change", range=Range(0.05, 1e5))
@@ -61,15 +59,11 @@ class Settings:
         marks=_SLURM,
     )
     clock_s: float = option(2.0, "largest difference between the clocks", range=_SECONDS)
-    lease_s: float = option(
-        120.0, "time after which another controller may act", range=Range(5.0, 1e5)
-    )
+    lease_s: float = option(120.0, "time after which another may take over", range=Range(5.0, 1e5))
     restart_s: float = option(60.0, "cost of a restart unless a job states it", range=_SECONDS)
     margin: float = option(1.5, "least worth of a stop, in restart costs", range=Range(1.0, 1e3))
     minimum_run_s: float = option(600.0, "least run time before a job is stopped", range=_SECONDS)
-    restarts_per_hour: int = option(
-        2, "largest number of restarts of a job", range=Range(1, 10**6, whole=True)
-    )
+    restarts_per_hour: int = option(2, "most restarts of a job", range=Range(1, 10**6, whole=True))
     starts_per_turn: int = option(200, "largest number of starts of all jobs", range=_COUNT)
     stop_needs: str = option(
         REPORT,
@@ -79,9 +73,7 @@ class Settings:
     )
     stops_per_turn: int = option(4, "largest number of stops of all jobs", range=_COUNT)
     stops_per_hour: int = option(20, "largest number of stops of all jobs", range=_COUNT)
-    launches: int = option(
-        3, "number of failed launches after which a job is left alone", range=_COUNT
-    )
+    launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)
     observe_turns: int = option(20, "number of turns observed before acting", range=_COUNT)
     boot_s: float = option(
         600.0,

@@ -103,7 +103,7 @@ class Answers:
 
     @property
     def seen(self) -> object:
-        """Value that differs whenever a job or a node does."""
+        """Fingerprint of jobs and nodes."""
         return hash((self.jobs, self.nodes))
 
 

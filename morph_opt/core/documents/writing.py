@@ -118,7 +118,7 @@ def toml_text(tables: Mapping[str, Any]) -> str:
 
 
 def _umask() -> int:
-    """Return the process's file mask, which can only be read by setting it."""
+    """Return the process's file mask, by setting and restoring it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -15,7 +15,7 @@ LONGEST_NAME = 1_000
 
 
 def shown_number(value: object) -> str:
-    """Return a value for a message; of whole numbers with many digits their size."""
+    """Return a value for a message; a long whole number is replaced by its size."""
     if isinstance(value, int) and not -(10**30) < value < 10**30:
         return f"a number of more than {30 if value > 0 else 31} characters"
     return repr(value)

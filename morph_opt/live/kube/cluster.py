@@ -47,7 +47,7 @@ class Answers:
 
     @property
     def seen(self) -> object:
-        """Value that differs whenever one of the lists does."""
+        """Fingerprint of all lists."""
         objects = (*self.nodes, *self.pods, *self.jobs, *self.workloads)
         metas = (one["metadata"] for one in objects)
         return hash(tuple((meta["uid"], meta["resourceVersion"]) for meta in metas))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_RECTANGLES = 250_000
 """Largest number of rectangles; above it only the share of each node in use is drawn."""
 MOST_NODES = 64
-"""Largest number of nodes drawn by GPU; above it shares are drawn, and GPUs on zooming in."""
+"""Largest number of nodes drawn by GPU; above it shares are drawn until one zooms in."""
 MOST_TICKS = 32
 """Largest number of labelled nodes on the axis."""
 LABELS = 60

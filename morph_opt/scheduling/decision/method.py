@@ -22,7 +22,7 @@ class StepTimes:
 
 
 class Laps:
-    """Stopwatch: the time since the last lap's end is added to the lap that ends."""
+    """Stopwatch that adds up times by the name of a lap."""
 
     def __init__(self) -> None:
         self.ms: dict[str, float] = {}

@@ -37,7 +37,7 @@ class Objective(ABC, Generic[Data]):
 
     @abstractmethod
     def observe(self, state: RoundState) -> Data:
-        """Return what goals need beyond the round's tables; called once per round, in order."""
+        """Return the input of goals beyond the round's tables; called once per round, in order."""
 
     @abstractmethod
     def levels(self, problem: RoundProblem, data: Data) -> tuple[Level, ...]:

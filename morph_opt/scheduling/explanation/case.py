@@ -63,7 +63,7 @@ class Case:
         self.limits = replace(limits, gap=min(limits.gap, EXPLAIN.gap), nodes=nodes)
 
     def optimum(self, evidence: Evidence) -> Solved:
-        """Return the round solved to a gap of ``EXPLAIN.gap``; its own solve if that is as good."""
+        """Return the round solved to ``EXPLAIN.gap``, by the decision's own solve if possible."""
         solved, posed = evidence.solved, evidence.posed
         exact = all(outcome.usable and outcome.gap <= EXPLAIN.gap for outcome in solved.outcomes)
         counted = solved.model is not None and solved.model.distinct is not None

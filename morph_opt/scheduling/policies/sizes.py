@@ -40,7 +40,7 @@ class SizeParams(Params):
     most_damping: float = above(1e12)
     """Damping at which the fit ends, after steps that did not raise the density."""
     still: float = number(1e-9)
-    """Largest move of a coordinate at which the fit ends."""
+    """Move of all coordinates below which the fit ends."""
     quantiles: int = number(200, 2)
     """Number of equally likely parts of the distribution at whose ends a run interval may end."""
 
@@ -117,7 +117,7 @@ class LogNormal(Shape):
 
 
 SHAPES = (Weibull(), LogNormal())
-"""Possible distributions of sizes; the first is taken if both are equally likely."""
+"""Candidate distributions of sizes; the first wins a tie in likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class SizeModel:
         return cls(float(mean), float(slope), float(np.exp(log_spread)), centre, SHAPES[best])
 
     def remaining(self, log_gpus: Floats, attained: Floats, start: Floats) -> Floats:
-        """Return the work left of jobs larger than this: the reciprocal Gittins index, shape (J,).
+        """Return the work left, as the reciprocal Gittins index after ``attained``, shape (J,).
 
         The least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work to be
         spent per completion if every run interval has to begin with a start of s, but for the

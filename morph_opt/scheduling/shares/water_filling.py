@@ -248,7 +248,7 @@ class _Filling:
         self.level = np.where(short, given, wanted)
 
     def _skip_own_tops(self) -> None:
-        """Jump to the last computed state in which jobs stop only at their own top speed."""
+        """Jump to the last feasible state in which jobs stop only at their own top speed."""
         paper = _Paper(self.entities, self.top, self.level, self.frozen)
         paper.follow(2)
         while not paper.ended and not self._too_much(paper.states[-1][0]):

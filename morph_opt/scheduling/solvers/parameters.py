@@ -36,7 +36,7 @@ class UnitParams(Params):
     wide: float = limited(1e6, 1.0, 1e30)
     """Ratio of entries, or of a side to them, from which infeasibility is confirmed."""
     hidden: float = limited(1e-4, 1e-30, 1.0)
-    """Value of a point, relative to the largest cost, below which that cost hides all others."""
+    """Value of a point, relative to the largest cost, below which tolerances hide other costs."""
     farthest: float = limited(2.0**30, 1.0, 1e30)
     """Largest ratio of the largest cost to a unit of hidden costs."""
 

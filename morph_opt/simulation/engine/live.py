@@ -104,7 +104,7 @@ class LiveJob:
 
     @classmethod
     def of_state(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
-        """Return the record of a job of a state; its `snapshot` at ``now_s`` is that state again.
+        """Return the record of a state's job, whose `snapshot` at ``now_s`` is the same state.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
         ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that

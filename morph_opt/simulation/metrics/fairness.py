@@ -132,7 +132,7 @@ def _service(record: JobRecord, horizon_s: float) -> float:
 
 
 def _window_shares(history: History, cluster: Cluster) -> list[float]:
-    """Return, per window, the smallest received part of an equal share over jobs active throughout.
+    """Return each window's smallest received part of an equal share, over jobs active throughout.
 
     The equal share of a job is its weight's part of all GPUs, at most what it requested.
     """

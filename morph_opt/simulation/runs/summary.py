@@ -271,7 +271,7 @@ BOUND_KEYS = (
     "makespan_lower_bound_s",
     "makespan_lower_bound_by",
 )
-"""Bounds on complete jobs; unknown for traces whose searches cancel some."""
+"""Keys of bounds that assume complete jobs; unknown if searches cancel jobs."""
 
 
 def build_summary(

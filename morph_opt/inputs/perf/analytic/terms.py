@@ -92,7 +92,7 @@ def _passes(
 def _network(
     architecture: Architecture, c: SimpleNamespace, features: Features, backward: Floats
 ) -> tuple[Floats, Floats]:
-    """Return seconds that gradient synchronisation and gathering add to the backward pass."""
+    """Return seconds added to the backward pass by synchronising and gathering gradients."""
     x, zero, offload = features.columns, features.zero, features.offload
     plain = 1 - zero - offload - features.three_d
     ring = np.exp(x["log_ring"] * (1 - c.ring_power))

@@ -33,7 +33,7 @@ _DAY_S = 86_400.0
 
 _TENANTS = 20
 _DAILY_SWING = 0.4
-"""Swing of arrivals over a day as a share of their mean, most at 15:00: assumed."""
+"""Assumed daily swing of arrivals as a share of their mean; the peak is at 15:00."""
 _FAMILY = 4704
 
 

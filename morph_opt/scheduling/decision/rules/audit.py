@@ -146,7 +146,7 @@ _WORDS: dict[type[JobRule], str] = {
 
 
 def _says(state: RoundState, job: JobState, after: Assignment | None, rule: JobRule) -> str | None:
-    """Return how a job's assignment breaks a rule that names it; None if it does not."""
+    """Return how a job's assignment breaks a rule that names it; None if the rule is kept."""
     if isinstance(rule, MinimumRun):
         return _cut_short(state, job, after, rule)
     if isinstance(rule, NonPreemptible):

@@ -1,4 +1,4 @@
-"""EasyScale's greedy grants: a new job gets its last proposal, running jobs more GPUs by score.
+"""EasyScale's greedy grants: first proposals of new jobs, then more GPUs by score.
 
 A running job asks once per type for more of that type; the highest score goes first, one grant a
 job; GPUs are never taken back. Rules: ``docs/gandiva-easyscale.md``.

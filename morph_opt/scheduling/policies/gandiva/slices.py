@@ -144,7 +144,7 @@ class Hosts:
         return self._least_loaded(fitting) or self._open_host(gang)
 
     def _oversubscribed(self, gang: int, hosts: Sequence[Host]) -> Host | None:
-        """Return a host of the size whatever its load; with any affinity, any host."""
+        """Return the least loaded host of the size; if affinity is optional, else of any size."""
         found = self._least_loaded([host for host in hosts if host.size == gang])
         if found is None and self.rules.any_affinity:
             holding = [host for host in hosts if host.capacity >= gang]

@@ -145,7 +145,7 @@ class MalleableBaseline(FillingPolicy):
 
     @abstractmethod
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """Return the wanted configuration of each job; None for nothing."""
+        """Return the wanted configuration of each job; None if it should wait."""
 
 
 def held_by(filling: Filling) -> list[Way | None]:

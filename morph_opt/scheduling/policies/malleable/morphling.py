@@ -260,7 +260,7 @@ def gpus_held(filling: Filling) -> list[dict[int, int]]:
 
 
 def gpus_of_nodes(filling: Filling) -> list[int]:
-    """Return the GPUs of every node; for a closed node those still held."""
+    """Return the usable GPUs of every node; on a closed node, the GPUs still held."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     found = [round(float(n)) for n in nodes.capacity[nodes.node_class, 0]]
     for node in range(nodes.count):

@@ -1,4 +1,4 @@
-"""Pollux in the round engine: its fitness on our speeds, by its search or exactly over counts."""
+"""Pollux in the round engine, with its fitness maximised by search or exactly over counts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 
 PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
-"""Share policy that defines the fair finish, if it is not the policy of that name."""
+"""Share policies that define the fair finish, by policy, if the two differ."""
 
 
 class EqualiseRatios(Objective[FairFinish]):

@@ -24,7 +24,7 @@ OPEN_SIDE = 2**62
 
 
 class ScalingError(Exception):
-    """Refusal of a model that integers cannot represent within the tolerance."""
+    """Error: integers cannot represent a model within the tolerance."""
 
 
 @dataclass(frozen=True, slots=True)

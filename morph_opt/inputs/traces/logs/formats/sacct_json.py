@@ -74,7 +74,7 @@ def _text(fields: Fields, name: str) -> str:
 
 
 def _number(fields: Fields, name: str) -> str:
-    """Return a number, alone or as ``{set, infinite, number}``; "" for none and for no limit."""
+    """Return a number, plain or as ``{set, infinite, number}``; "" if missing or unlimited."""
     value: Any = fields.raw(name, None)
     if isinstance(value, dict):
         if not value.get("set", True) or value.get("infinite", False):

@@ -325,7 +325,7 @@ class TableReader(Reader):
     separators: ClassVar[tuple[str, ...]] = (",",)
     """Separators of cells; the first of these that the first line has is used."""
     required: ClassVar[tuple[str, ...]] = ()
-    """Columns that must exist, in any order; others may."""
+    """Columns that must exist, in any order; other columns are optional."""
     lost: ClassVar[Mapping[str, str]] = {}
     """Information that is lost without a column; by default all jobs."""
     comment: ClassVar[str] = ""
