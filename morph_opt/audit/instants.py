@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from morph_opt.round.live.build import LiveJob, LiveNode, live_round
 from morph_opt.scheduling.policies.registry import PolicyOptions
 
 MOST_INSTANTS = 200_000
+_ABSOLUTE_S = 1e8
+"""Least number of seconds that counts as a time since 1970."""
 _GAP = 1e-7
 """Relative gap of a round: less than half a GPU on any cluster."""
 
@@ -126,21 +129,33 @@ class _Columns:
         return holding, np.flatnonzero(there)
 
 
+def time_text(time_s: float) -> str:
+    """Return an instant as text: date and time, or seconds on clocks that begin at 0."""
+    if time_s < _ABSOLUTE_S:
+        return f"{time_s:g} s"
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def audit(recorded: Recorded, cluster: Cluster, every_s: float = 3600.0) -> Audit:
     """Audit a log on a cluster.
 
     Raises
     ------
     InputError
-        If a job ran on a node that the cluster does not have, or there would be no or too many
-        instants.
+        If a job ran on a node that the cluster does not have, the window misses the log, or there
+        would be no or too many instants.
     """
     places = Places(recorded, cluster)
     columns = _Columns(recorded.jobs)
     ends = columns.end_s[np.isfinite(columns.end_s)]
     begin_s, end_s = recorded.window
-    last_s = min(end_s, max(float(columns.start_s.max()), float(ends.max(initial=0.0))))
-    first = math.floor(float(columns.first_s.min()) / every_s)
+    from_s, until_s = float(columns.first_s.min()), float(columns.start_s.max())
+    until_s = max(until_s, float(ends.max(initial=0.0)))
+    if end_s <= from_s or begin_s >= until_s:
+        log = f"from {time_text(from_s)} to {time_text(until_s)}"
+        raise InputError(f"the window misses the log, which runs {log}")
+    last_s = min(end_s, until_s)
+    first = math.floor(from_s / every_s)
     if math.isfinite(begin_s):
         first = max(first, math.ceil(begin_s / every_s) - 1)
     # The last instant is before the end of the log: after it no job runs.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from morph_opt.audit.instants import Audit, Instant
+from morph_opt.audit.instants import Audit, Instant, time_text
 from morph_opt.core.documents import plain, write_atomically
 from morph_opt.core.documents.figures import drawing, rules
 from morph_opt.core.documents.style import BLUE, GREY, ORANGE, RED
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "morph-opt/audit/1"
 _WORST = 5
-_ABSOLUTE_S = 1e8
-"""Least number of seconds that counts as a time since 1970."""
 
 CANNOT_TELL = (
     "holds, dependencies and begin times, but for those that Slurm's Eligible has (such jobs wait "
@@ -93,8 +90,9 @@ def as_text(audit: Audit, spec: str) -> str:
     )
     gaps = [one for one in audit.instants if one.fillable]
     lines = [
-        f"{spec}: {count} instants, every {audit.every_s:g} s, {_when(audit.instants[0])} to "
-        f"{_when(audit.instants[-1])}, {audit.gpus} GPUs",
+        f"{spec}: {count} instants, every {audit.every_s:g} s, "
+        f"{time_text(audit.instants[0].time_s)} to {time_text(audit.instants[-1].time_s)}, "
+        f"{audit.gpus} GPUs",
         "",
         table.to_text().rstrip("\n"),
         "",
@@ -122,17 +120,11 @@ def as_text(audit: Audit, spec: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _when(one: Instant) -> str:
-    if one.time_s < _ABSOLUTE_S:
-        return f"{one.time_s:g} s"
-    return datetime.fromtimestamp(one.time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def _instant_text(one: Instant) -> str:
     names = ", ".join(one.started[:3]) + (", ..." if len(one.started) > 3 else "")
     return (
-        f"  {_when(one)}: {one.idle} idle, {one.waiting} jobs wait for {one.waiting_gpus} GPUs, "
-        f"{one.fillable} would have been filled by {names}"
+        f"  {time_text(one.time_s)}: {one.idle} idle, {one.waiting} jobs wait for "
+        f"{one.waiting_gpus} GPUs, {one.fillable} would have been filled by {names}"
     )
 
 

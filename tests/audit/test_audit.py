@@ -328,9 +328,21 @@ def test_a_window_is_audited_with_what_ran_before_it(tmp_path: Path) -> None:
     assert {(one.used, one.waiting) for one in found.instants} == {(2, 1)}
     plain = spec.removeprefix("sacct:")  # the format is guessed
     assert audit(read_recorded(plain, Reading()), load_cluster("1x4"), 1800.0) == found
-    none = array(tmp_path, "3") + "@2027-01-01..2027-01-02"
-    with pytest.raises(InputError, match="is longer than the window"):
-        audit(read_recorded(none, Reading()), load_cluster("1x4"), 1800.0)
+    short = read_recorded(
+        f"{plain[: plain.index('@')]}@2026-01-01 02:05..2026-01-01 02:10", Reading()
+    )
+    with pytest.raises(InputError, match="every: is longer than the window"):
+        audit(short, load_cluster("1x4"), 1800.0)
+
+
+@pytest.mark.parametrize("window", ["2027-01-01..2027-01-02", "2025-12-30..2025-12-31", "0..3600"])
+def test_a_window_that_misses_the_log_is_refused_with_the_time_of_the_log(
+    tmp_path: Path, window: str
+) -> None:
+    missed = read_recorded(f"{array(tmp_path, '3')}@{window}", Reading())
+    rule = r"^the window misses the log, which runs from 2026-01-01 .* to 2026-01-01 .* UTC$"
+    with pytest.raises(InputError, match=rule):
+        audit(missed, load_cluster("1x4"), 1800.0)
 
 
 def test_a_job_of_an_id_that_was_used_before_has_its_own_place_in_the_order(tmp_path: Path) -> None:
