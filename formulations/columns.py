@@ -126,7 +126,7 @@ def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
 
 
 def of_tables(function: Callable[[Any], Found]) -> Callable[[Any], Found]:
-    """Cache a function of a round's tables in the round, whatever work its jobs have left.
+    """Cache, in the round, a function of its tables that ignores the work left of its jobs.
 
     For functions that use no column that `RoundProblem.later` replaces: from round to round the
     tables are mostly the same. Answers and arrays in them must not be written to.

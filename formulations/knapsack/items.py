@@ -39,7 +39,7 @@ class Core(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items in the order of the search's jobs, those of a job in the order of ties.
+    """Items by job in the order of the search, and within a job in the order of ties.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from formulations.round.tables import RoundProblem, Scope, Selection
 
 
 def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
-    """Return a decision with this choice, or None if none was found, which proves nothing."""
+    """Return a decision with this choice; None, which proves nothing, if none was found."""
     for order in ("size", "parts"):
         found = pack(problem, choice, order)
         if found is not None:

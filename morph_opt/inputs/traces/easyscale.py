@@ -229,7 +229,7 @@ def _load(folder: str, *, seed: int) -> LoadedTrace:
 
 
 def _folder(path: str) -> tuple[str, ...]:
-    """Return the path if it is a folder; one file of it is a log of gangs."""
+    """Return the path if it is a folder, else nothing: a single file is a log of gangs."""
     return (path,) if Path(path).is_dir() else ()
 
 

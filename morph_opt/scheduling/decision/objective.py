@@ -29,7 +29,7 @@ class Objective(ABC, Generic[Data]):
     """Name on command lines."""
 
     remembers: bool = True
-    """Whether what is observed depends on earlier rounds."""
+    """Whether observations depend on earlier rounds."""
 
     faster_is_better: bool = False
     """Whether a faster or sooner option is never worth less, whatever GPUs it takes, and no option

@@ -21,7 +21,7 @@ class ToleranceParams(Params):
     """Ratio of the largest value to the answer's from which on the answer is checked again."""
 
     sure: float = 1e-6
-    """Share of the largest cost to which a solver's answer holds at least."""
+    """Assumed error of a solver's answer, as a share of the largest cost."""
 
     dual: float = 1e-7
     """Reduced cost that solvers take for 0, per job and node, in units of the largest cost."""

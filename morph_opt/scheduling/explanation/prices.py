@@ -94,7 +94,7 @@ def _unbounded(model: LinearModel) -> LinearModel:
 
 
 def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
-    """Return the relaxation with place rows as inequalities: at least one place per chosen start.
+    """Return the relaxation with rows that need at least, not exactly, one place per start.
 
     Places only cost, so an optimum uses no more places than chosen starts.
     """

@@ -142,7 +142,7 @@ class Learnt:
         )
 
     def _efficient(self, job: Job, state: RoundState) -> tuple[float, float]:
-        """Return the least GPU-seconds per iteration and its GPUs; 1 if the job fits nowhere."""
+        """Return the least GPU-seconds per iteration and its GPUs; both are 1 if nothing fits."""
         mine = self._builder.all_of(job, state.cluster)
         if not mine.gpus.size:
             return 1.0, 1.0

@@ -23,7 +23,7 @@ GPUS_PER_RAIL = 2
 """Number of GPUs that share one network card."""
 
 RAGGED_HALF = 12.0
-"""(GPUs - 1) x largest part for half of the largest stall of ragged shapes."""
+"""Value of (GPUs - 1) x largest part at which a ragged shape has half of the largest stall."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def _can_be_assigned(
 def _taken(
     before: tuple[int, ...], sizes: Sequence[int], nodes: int, limit: float, share: float
 ) -> Iterable[tuple[int, ...]]:
-    """Yield the parts that may be left after one place, which takes as many as it can."""
+    """Yield the possible remainders of parts after one place has taken as many as it can."""
     if not before:
         yield ()
         return

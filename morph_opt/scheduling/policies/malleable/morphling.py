@@ -85,7 +85,7 @@ class Live:
         return 0.0 if after is None else (self.speed[after] - now) / (after - self.held)
 
     def loss(self, to_nothing: bool) -> tuple[float, int] | None:
-        """Return the speed lost per GPU by one step down, and that step; None if not allowed."""
+        """Return the speed lost per GPU by one step down, and the step; None if forbidden."""
         if len(self.gpus) != 1 or not self.speed or not self.may_shrink:
             return None
         now, below = self.step(self.held), self.step(self.held - 1)
@@ -228,7 +228,7 @@ class Morphling(MalleableBaseline):
         return [Want(sum(parts), None, parts) if parts else None for parts in shapes]
 
     def shapes(self, filling: Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
-        """Return the GPUs per node of every job, most first; empty for none."""
+        """Return the GPUs per node of every job, most first; empty for a job without GPUs."""
         held, capacity = gpus_held(filling), gpus_of_nodes(filling)
         size = max(capacity, default=0)
         asked = filling.problem.jobs.request_iteration_s

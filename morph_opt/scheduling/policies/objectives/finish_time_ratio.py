@@ -49,7 +49,7 @@ class EqualiseRatios(Objective[FairFinish]):
         self._params = RatioParams(power, restart_weight)
 
     def observe(self, state: RoundState) -> FairFinish:
-        """Return the completion time of each job under fair service so far and from now on."""
+        """Return each job's completion time under fair service, past and future."""
         self.book.observe(state)
         elapsed_s = np.asarray([state.time_s - s.job.submission_s for s in state.jobs])
         return FairFinish(self.book.fair_finish_s, elapsed_s)

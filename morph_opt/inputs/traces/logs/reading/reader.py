@@ -323,7 +323,7 @@ class TableReader(Reader):
     """Reader of a table with one row per line."""
 
     separators: ClassVar[tuple[str, ...]] = (",",)
-    """Separators of cells; the first of these that the first line has is used."""
+    """Possible separators of cells, of which the first one in the first line is used."""
     required: ClassVar[tuple[str, ...]] = ()
     """Columns that must exist, in any order; other columns are optional."""
     lost: ClassVar[Mapping[str, str]] = {}
