@@ -142,7 +142,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ([*TOY, "--until-s", "-1"], ["--until-s", "got '-1'"]),
         ([*TOY, "--colour", "red"], ["unrecognized arguments: --colour red"]),
         (["--resume", "nothing"], ["nothing", "is no run folder"]),
-        (["--resume", "x", "--seed", "1"], ["--resume", "not --seed"]),
+        (["--resume", "x", "--seed", "1"], ["--resume", "leave out --seed"]),
     ],
 )
 def test_bad_usage(

@@ -155,7 +155,7 @@ def test_an_answer_that_is_not_proven_is_refused(policy: str) -> None:
         outcome = SOLVE(model)
         return outcome if outcome.x is None else replace(outcome, x=outcome.x * 0.999)
 
-    with pytest.raises(ValueError, match=f"{policy}: the shares found are worth"):
+    with pytest.raises(ValueError, match=f"{policy}: the shares have the value"):
         shares_of(policy, replace(request(2, 0.5), slo_s=np.full(4, np.inf)), lie)
 
 

@@ -216,7 +216,7 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path) -> None:
         ("helios", HELIOS.text((HELIOS.lines[0].replace("88", '"88'),)), "is not a CSV line"),
         ("philly", "[" * 100_000, "is not JSON"),
         ("philly", '[{"jobid": 1} {"jobid": 2}]', "line 1: is not JSON"),
-        ("philly", '[{"jobid": "a", "jobid": "b"}]', "jobid: stands twice"),
+        ("philly", '[{"jobid": "a", "jobid": "b"}]', "jobid: is given twice"),
         ("philly", '[{"jobid": NaN}]', "line 1, jobid: must be a finite number"),
         ("philly", "[" + "9" * 10_000 + "]", "is not JSON: a number of thousands of digits"),
         ("philly", '["' + "a" * 5_000_000 + '"]', "must have entries of at most 4000000"),
