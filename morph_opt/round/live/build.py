@@ -108,6 +108,8 @@ class LiveJob:
         GPU indices by node of a job that runs.
     held
         Why its scheduler would not start it however many GPUs are free; "" if nothing is known.
+    barred_why
+        Why it may not run on some nodes, for the message about a job that is too large.
     weight
         What starting it counts.
     """
@@ -128,6 +130,7 @@ class LiveJob:
     started_s: float | None = None
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
     held: str = ""
+    barred_why: str = ""
     weight: float = 1.0
 
 
@@ -258,14 +261,17 @@ def _too_large(job: LiveJob, most: int) -> str:
     """Return why a job is too large for empty nodes; "" if it is not."""
     if most >= job.gpus:
         return ""
+    why = f"; {job.barred_why}" if job.barred_why else ""
     if job.pods and most < job.pods[0]:
-        return f"asks for pods of {job.pods[0]} GPUs, and no node that it may have has so many"
+        return f"asks for pods of {job.pods[0]} GPUs, and no node that it may have has so many{why}"
     where = " in its partition" if job.groups else ""
     where = " that it may have" if job.barred else where
     where = " that are empty" if job.whole else where
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
     split = f", {job.per_node} on each node," if job.per_node else ""
-    return f"asks for {job.gpus} GPUs{kind}{split} and the nodes{where} have {most} of one type"
+    return (
+        f"asks for {job.gpus} GPUs{kind}{split} and the nodes{where} have {most} of one type{why}"
+    )
 
 
 def _cluster(nodes: Sequence[LiveNode], name: str) -> Cluster:

@@ -62,7 +62,11 @@ def _posed(cluster: KueueObjects) -> Live:
     for job in waiting:
         mine = may_have[job.name].nodes if job.name in may_have else every
         barred = allowed.setdefault(mine, every - mine)
-        lives.append(replace(_live(job, cluster.queue_of(job), ()), barred=barred))
+        live = replace(_live(job, cluster.queue_of(job), ()), barred=barred)
+        if job.name in may_have:
+            why = options.barred_why(job)
+            live = replace(live, barred_why=why) if mine else replace(live, held=why)
+        lives.append(live)
     tolerated = _tolerated(cluster, free_jobs)
     nodes = [
         LiveNode(

@@ -10,6 +10,7 @@ from glob import escape
 from morph_opt.round.live.kube_gpus import is_gpu
 from morph_opt.round.live.kube_nodes import HOST, KubeNode
 from morph_opt.round.live.kueue_jobs import Asked, Running
+from morph_opt.round.live.kueue_objects import some
 from morph_opt.round.live.kueue_queues import (
     Flavor,
     Group,
@@ -79,6 +80,7 @@ class Options:
         self._fits: dict[object, tuple[str, ...]] = {}
         self._on: dict[object, frozenset[str]] = {}
         self._placed: dict[str, Placed] = {}
+        self._whys: dict[object, str] = {}
         self._waiting: list[tuple[Asked, str]] = []
 
     def held(self, job: Asked, queue: str) -> Asked:
@@ -185,6 +187,66 @@ class Options:
             self._placed[job.name] = Placed(nodes, flavors)
             self._waiting.append((job, queue))
         return self._placed
+
+    def barred_why(self, job: Asked) -> str:
+        """Return why an assigned workload may not be on nodes of its flavors.
+
+        With no node left it is the reason that fits all; else taints alone, "" without them.
+        """
+        placed = self._placed[job.name]
+        flavors = tuple(
+            one
+            for group, names in placed.flavors.items()
+            if job.resource in group.resources
+            for one in names
+        )
+        if not flavors:
+            return ""
+        key = job.demands, job.resource, flavors, placed.nodes
+        if key not in self._whys:
+            self._whys[key] = self._why(job, flavors, placed.nodes)
+        return self._whys[key]
+
+    def _why(self, job: Asked, flavors: Sequence[str], nodes: frozenset[str]) -> str:
+        """Return why a workload with these flavors may be on these of their nodes alone."""
+        of_flavors = frozenset().union(*(self._of_flavor(one, job.resource) for one in flavors))
+        if not of_flavors:
+            labels = [
+                f"{key}={value}"
+                for one in flavors
+                if one in self._queues.flavors
+                for key, value in self._queues.flavors[one].labels.items()
+            ]
+            labelled = f" ({', '.join(labels)})" if labels else ""
+            return f"no node with {job.resource} is of flavor {' or '.join(flavors)}{labelled}"
+        taints: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(of_flavors - nodes):
+            for one in self._not_borne(job, name, flavors):
+                taints[one].append(name)
+        if taints:
+            named = "; ".join(f"{taint} ({some(names)})" for taint, names in taints.items())
+            return f"it does not tolerate the taint {named}"
+        if nodes:
+            return ""
+        named = " or ".join(flavors)
+        return f"no node of flavor {named} fits its node selector, affinity and topology"
+
+    def _not_borne(self, job: Asked, name: str, flavors: Sequence[str]) -> list[str]:
+        """Return the taints that alone keep a workload from a node."""
+        node = self._nodes[name]
+        bare = replace(node, taints=())
+        for flavor in flavors:
+            known = self._queues.flavors.get(flavor)
+            if all(demand.allows(bare, known) for demand in job.demands):
+                return [
+                    f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+                    for key, value, effect in node.taints
+                    if not all(
+                        demand.allows(replace(node, taints=((key, value, effect),)), known)
+                        for demand in job.demands
+                    )
+                ]
+        return []
 
     def _used_now(self) -> dict[tuple[str, Slot], QuotaNode]:
         """Return the nodes of queues in the trees, with their present usage."""

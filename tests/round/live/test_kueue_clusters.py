@@ -453,6 +453,25 @@ TOPOLOGY = {
 }
 
 
+def test_the_reason_of_a_wait_names_taints_and_flavors_without_nodes(tmp_path: Path) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    items = [flavor("f"), flavor("g"), local("a", "a"), queue("a", {"f": 8}), queue("b", {"g": 8})]
+    items += [local("b", "b"), workload("w", 1, 4), workload("other", 1, 4, queue="b")]
+    items += [workload("picky", 1, 1, pod={"nodeSelector": {"disk": "ssd"}})]
+    held = read(tmp_path, [*items, at("n1", 8, taints=[taint])]).held
+    assert held == {
+        "ns/w": "it does not tolerate the taint x=y:NoSchedule (n1)",
+        "ns/other": "no node with nvidia.com/gpu is of flavor g (flavor=g)",
+        "ns/picky": "no node of flavor f fits its node selector, affinity and topology",
+    }
+    large = [flavor("f"), local("a", "a"), queue("a", {"f": 16}), workload("w", 4, 4)]
+    live = read(tmp_path, [*large, at("n1", 8, taints=[taint]), at("n2", 8)])
+    assert live.held["ns/w"] == (
+        "asks for 16 GPUs and the nodes that it may have have 8 of one type; "
+        "it does not tolerate the taint x=y:NoSchedule (n1)"
+    )
+
+
 def test_a_required_topology_is_one_domain(tmp_path: Path) -> None:
     """Racks of 8 and 4 on nodes of 4: 8 fit in one, 12 in none; on one node no more than 4."""
     nodes = [at(f"n{k}", 4, labels={"rack": f"r{k // 2}"}) for k in range(3)]
