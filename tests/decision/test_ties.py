@@ -1,21 +1,29 @@
-"""Of two jobs that are equal but for their arrival the earlier one is served, by every step."""
+"""Of two waiting jobs of equal value the earlier one is served, by every step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from morph_opt.core.domain import Allocation, JobState, RoundState
+from morph_opt.inputs.clusters import load_cluster
+from morph_opt.inputs.perf.speed import pair_speeds
+from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.inputs.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.method import RoundMethod
 from morph_opt.scheduling.decision.params import CoreParams, LadderParams
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip
-from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, TenantQuota
+from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.policies.milp import MilpPolicy
 from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
+from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import make_policy
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from morph_opt.scheduling.solvers.outcome import Limits
 from tests.policies.worlds import (
@@ -27,6 +35,7 @@ from tests.policies.worlds import (
     queued,
     random_world,
     running,
+    speeds,
     state,
 )
 
@@ -123,3 +132,104 @@ def test_the_order_of_the_input_changes_nothing(method: str, seed: int) -> None:
     served = counts(found[0])
     for known in copies:
         assert served.get(known.job.name, 0) <= 0 or known.job.name.removeprefix("copy-") in served
+
+
+TIMES = {"1": 8.0, "2": 4.0, "4": 2.0}
+MODELS = speeds({"m": TIMES, "w": dict(reversed(TIMES.items()))})
+"""Two models of equal speed, whose rows are listed in different orders."""
+
+
+def served(
+    objective: str, *jobs: JobState, rules: Sequence[object] = (), gpus: int = 4
+) -> list[str]:
+    """Return the jobs that start on one node, which no order of the input changes."""
+    options = PolicyOptions(objective=objective, rules=OperatorRules(tuple(rules)))  # type: ignore[arg-type]
+    policy = make_policy("milp", MODELS, options)
+    assert isinstance(policy, MilpPolicy)
+    policy = policy.with_ties_by_arrival()
+    one, other = (
+        sorted(counts(policy.decide(state(cluster(gpus), *order)).allocation))
+        for order in (jobs, jobs[::-1])
+    )
+    assert one == other
+    return one
+
+
+GANG = GangLimit(("*",), least=4)
+
+
+@pytest.mark.parametrize("objective", ["jct", "throughput", "auto"])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+@pytest.mark.parametrize("tenants", ["xy", "yx"])
+@pytest.mark.parametrize("models", ["mm", "mw", "wm"])
+def test_the_earlier_starts_whatever_its_tenant_and_model(
+    objective: str, names: str, tenants: str, models: str
+) -> None:
+    early, late = (
+        queued(name, 4, model=model, tenant=tenant, submission_s=at)
+        for name, tenant, model, at in zip(names, tenants, models, (10.0, 60.0), strict=True)
+    )
+    assert served(objective, early, late, rules=[GANG]) == [names[0]]
+
+
+@pytest.mark.parametrize("objective", ["jct", "throughput", "auto"])
+@pytest.mark.parametrize("tenants", ["xy", "yx"])
+def test_the_earlier_borrows_from_the_cohort(objective: str, tenants: str) -> None:
+    early, late = (
+        queued(name, 4, tenant=tenant, submission_s=at)
+        for name, tenant, at in zip("ba", tenants, (10.0, 60.0), strict=True)
+    )
+    rules = [
+        GANG,
+        CohortQuota("all", 4),
+        CohortQuota("left", 0, parent="all", tenants=("x",)),
+        CohortQuota("right", 0, parent="all", tenants=("y",)),
+    ]
+    assert served(objective, early, late, rules=rules, gpus=8) == ["b"]
+
+
+@pytest.mark.parametrize("objective", ["jct", "throughput", "auto"])
+def test_a_spent_quota_of_the_earlier_keeps_the_later(objective: str) -> None:
+    """The first may not start; of the others, of two tenants more, the earlier one does."""
+    jobs = [
+        queued(name, 4, tenant=name, submission_s=at)
+        for name, at in (("c", 10.0), ("b", 20.0), ("a", 60.0))
+    ]
+    rules = [GANG, TenantQuota("c", 0)]
+    assert served(objective, *jobs, rules=rules) == ["b"]
+
+
+def test_equal_value_of_different_work_is_a_tie() -> None:
+    """By speed alone, the job with more work left is worth as much as the other."""
+    early = queued("b", 4, iterations=3700, submission_s=10.0)
+    late = queued("a", 4, iterations=3600, submission_s=60.0)
+    assert served("throughput", early, late, rules=[GANG]) == ["b"]
+    assert served("jct", early, late, rules=[GANG]) == ["a"]
+
+
+A, B, C = ("A", 1), ("B", 1), ("C", 1)
+PAIRED = GavelTable(
+    GavelThroughputs(
+        alone={"v100": dict.fromkeys((A, B, C), 10.0)},
+        spread={},
+        paired={"v100": {(A, B): (8.0, 6.0)}},
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "gpus", "served"),
+    [("z:A y:A x:B", 1, "xz"), ("z:C y:C x:A w:B", 2, "wxz"), ("x:B z:A y:A w:A", 1, "xz")],
+)
+def test_the_earlier_starts_where_jobs_may_share(jobs: str, gpus: int, served: str) -> None:
+    """Alone or with a partner: of equal jobs, listed by arrival, the later ones wait."""
+    waiting = [
+        queued(name, model=f"{kind} x1", requested_plan=RIGID_PLAN, submission_s=at)
+        for at, (name, kind) in enumerate(one.split(":") for one in jobs.split())
+    ]
+    poser = RoundPoser(PAIRED, OBJECTIVES["throughput"](), None, pair_speeds(PAIRED))
+    policy = MilpPolicy(poser, ExactMip(SOLVER), LIMITS, ties_by_arrival=True)
+    where = load_cluster(f"1x{gpus}:V100")
+    for order in (waiting, waiting[::-1]):
+        found = policy.decide(RoundState(3, 180.0, 60.0, where, tuple(order))).allocation
+        assert sorted(counts(found)) == list(served)

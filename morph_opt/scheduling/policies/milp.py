@@ -89,8 +89,8 @@ class MilpPolicy(Policy):
         Function that decides from the tables and the first goal if the method has no usable answer
         (wall-clock safeguard, failure); the report states it.
     ties_by_arrival
-        Whether the better choices of jobs that are equal but for their arrival go to the earlier
-        ones; False: ties are those of the method.
+        Whether the better choices of waiting jobs of equal value go to those that arrived
+        earlier; False: ties are those of the method.
     """
 
     name = "milp"
