@@ -27,7 +27,7 @@ open("made.txt", "w").write("x")
 
 ```sh
 make install
-python -m morph_opt.policies fifo \\
+python -m morph_opt.compare x \\
     --markdwn   # a slip
 python -m morph_opt.policies fifo
 ```
