@@ -140,15 +140,15 @@ MODELS = speeds({"m": TIMES, "w": dict(reversed(TIMES.items()))})
 
 
 def served(
-    objective: str, *jobs: JobState, rules: Sequence[object] = (), gpus: int = 4
+    objective: str, *jobs: JobState, rules: Sequence[object] = (), gpus: int = 4, nodes: int = 1
 ) -> list[str]:
-    """Return the jobs that start on one node, which no order of the input changes."""
+    """Return the jobs that start on equal nodes, which no order of the input changes."""
     options = PolicyOptions(objective=objective, rules=OperatorRules(tuple(rules)))  # type: ignore[arg-type]
     policy = make_policy("milp", MODELS, options)
     assert isinstance(policy, MilpPolicy)
     policy = policy.with_ties_by_arrival()
     one, other = (
-        sorted(counts(policy.decide(state(cluster(gpus), *order)).allocation))
+        sorted(counts(policy.decide(state(cluster(*[gpus] * nodes), *order)).allocation))
         for order in (jobs, jobs[::-1])
     )
     assert one == other
@@ -197,6 +197,24 @@ def test_a_spent_quota_of_the_earlier_keeps_the_later(objective: str) -> None:
     ]
     rules = [GANG, TenantQuota("c", 0)]
     assert served(objective, *jobs, rules=rules) == ["b"]
+
+
+@pytest.mark.parametrize("objective", ["jct", "throughput"])
+def test_many_jobs_start_by_arrival_within_their_quotas(objective: str) -> None:
+    """Of 240 equal jobs of four tenants 32 fit: the first that the quotas admit."""
+    jobs = [
+        queued(
+            f"j{at:03}", 4, tenant=f"t{at % 4}", model="mw"[at % 3 == 0], submission_s=240.0 - at
+        )
+        for at in range(240)
+    ]
+    rules = [GANG, TenantQuota("t0", 0), TenantQuota("t1", 12), TenantQuota("t2", 400)]
+    left, first = {"t0": 0, "t1": 3, "t2": 100, "t3": 100}, []
+    for known in reversed(jobs):
+        if left[known.job.tenant] and len(first) < 32:
+            left[known.job.tenant] -= 1
+            first.append(known.job.name)
+    assert served(objective, *jobs, rules=rules, gpus=8, nodes=16) == sorted(first)
 
 
 def test_equal_value_of_different_work_is_a_tie() -> None:

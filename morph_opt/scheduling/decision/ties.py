@@ -194,7 +194,8 @@ class _Group:
                     refused.add(case)
                     continue
                 selection = found
-                refused.clear()
+                if kinds[early] != kinds[late]:  # else no row has changed
+                    refused.clear()
                 if selection.choice[late] == NONE:
                     holders[holders.index(late)] = early
                 break
@@ -202,16 +203,27 @@ class _Group:
 
     def _rule_kinds(self) -> dict[int, bytes]:
         """Return a key per job, equal if operator's rules count its options alike."""
-        rules, offset = self.posed.problem.rules, self.posed.view.offset
-        option = options_in_rules(self.posed.problem)
+        problem, offset = self.posed.problem, self.posed.view.offset
+        rules, option = problem.rules, options_in_rules(problem)
+        # Rows about one job alone are alike if their names and limits are.
+        alone = (option >= 0) & (option < problem.candidates.count)
+        owner = np.where(alone, problem.candidates.job[np.where(alone, option, 0)], -1)
+        lowest, highest = np.full(rules.count, problem.jobs.count), np.full(rules.count, -1)
+        np.minimum.at(lowest, rules.row, owner)
+        np.maximum.at(highest, rules.row, owner)
+        number, known = np.arange(rules.count), dict[tuple[str, float, float], int]()
+        for row in np.flatnonzero((lowest == highest) & (lowest >= 0)).tolist():
+            limits = rules.name[row], float(rules.lower[row]), float(rules.upper[row])
+            number[row] = known.setdefault(limits, -1 - len(known))
+        row_of = number[rules.row]
         by = np.argsort(option, kind="stable")
         bounds = np.searchsorted(option[by], [offset[self.jobs], offset[np.add(self.jobs, 1)]])
         found = {}
         for job, first, last in zip(self.jobs, *bounds.tolist(), strict=True):
             at = by[first:last]
             place = np.argsort(self.options[job])[option[at] - offset[job]]
-            alike = np.lexsort((rules.value[at], rules.row[at], place))
-            columns = (rules.row[at], rules.value[at], place)
+            alike = np.lexsort((rules.value[at], row_of[at], place))
+            columns = (row_of[at], rules.value[at], place)
             found[job] = b"".join(column[alike].tobytes() for column in columns)
         return found
 
