@@ -42,6 +42,7 @@ from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import as_process, run_command
 from morph_opt.core.commandline.types import NamedNumbers, Number, named_numbers, whole
 from morph_opt.core.domain import SEEDS, InputError, Range
+from morph_opt.core.domain.job import LONGEST_JOB_S
 from morph_opt.inputs.perf.tables.gavel import GavelThroughputs, read_throughputs
 from morph_opt.inputs.traces.gavel import GavelRow, read_rows
 from morph_opt.inputs.traces.tiresias import TiresiasRow, read_trace_rows
@@ -50,7 +51,6 @@ from morph_opt.scheduling.policies.tiresias.queues import GittinsIndex
 from morph_opt.scheduling.shares.max_min import lp_solver
 from morph_opt.scheduling.shares.policies import in_order
 from morph_opt.scheduling.shares.request import SHARE_POLICIES, ShareRequest, shares_of
-from morph_opt.simulation.metrics.bounds.demands import LONGEST_JOB_S
 
 _GPUS = Range(1, 1_000_000, whole=True)
 

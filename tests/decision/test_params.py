@@ -52,7 +52,7 @@ def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: 
         # The default of an option of users, and the length of a message.
         ("scheduling/decision", {"FACTOR = 2.0", "_SHOWN = 4"}),
         ("inputs/perf/fitting", set()),
-        ("simulation/metrics", {"LONGEST_JOB_S = 1000000000.0"}),  # limit of what a user gives
+        ("simulation/metrics", set()),
     ],
 )
 def test_no_steering_number_is_a_constant_of_a_module(folder: str, allowed: set[str]) -> None:

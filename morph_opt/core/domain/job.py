@@ -17,6 +17,9 @@ from morph_opt.core.domain.plan import ExecutionPlan
 MOST_ITERATIONS = 10**12
 """Largest number of iterations: at a thousand a second they take 32 years."""
 
+LONGEST_JOB_S = 1e9
+"""Longest run time of a job alone at its fastest: 32 years; its replay would not end."""
+
 LATEST_S = 1e10
 """Latest submission and deadline in seconds, 317 years: Unix times are smaller, and instants stay
 exact to a microsecond."""

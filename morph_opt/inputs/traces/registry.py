@@ -19,7 +19,7 @@ from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.inputs.traces.cluster_twins import draw as cluster_twins
 from morph_opt.inputs.traces.format import STATE_TRACE, LoadedTrace, TraceFormat
-from morph_opt.inputs.traces.logs.guess import also, looks_like
+from morph_opt.inputs.traces.logs.guess import also, is_json, looks_like
 from morph_opt.inputs.traces.logs.options import log_file, published_log, published_logs
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.logs.registry import (
@@ -47,8 +47,11 @@ def _load_file(path: Path) -> LoadedTrace:
             path, name=path.name, models=truth.models(), description=notice
         )
     except InputError as error:
-        if not error.rule.startswith("column is missing"):
+        if error.line != 1 and not error.rule.startswith("column is missing"):
             raise
+        if is_json(path):
+            rule = f"is JSON, and jobs are read from CSV{looks_like(path)}"
+            raise InputError(rule, file=str(path)) from error
         raise also(error, looks_like(path)) from error
     return LoadedTrace(trace, truth, "file", notice)
 

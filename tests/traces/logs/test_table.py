@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 from functools import partial, singledispatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +191,29 @@ def test_a_refused_table_names_what_it_is(
     with pytest.raises(InputError, match=said) as caught:
         load_trace(spec.format(path))
     assert "column is missing" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (
+            {
+                "kind": "Workload",
+                "apiVersion": "kueue.x-k8s.io/v1beta1",
+                "status": {"conditions": [{"status": "True"}, {"status": "True"}]},
+            },
+            "it looks like a log: kueue:x.json",
+        ),
+        ({"jobs": [{"job_id": 1, "time": {}, "tres": {}}]}, "it looks like a log: sacct:x.json"),
+        ({"a": "b"}, "it is of no known format"),
+    ],
+)
+def test_json_without_a_format_names_what_it_is(tmp_path: Path, document: Any, said: str) -> None:
+    for name, indent in (("x.json", None), ("x.json", 2)):
+        path = tmp_path / name
+        path.write_text(json.dumps(document, indent=indent))
+        with pytest.raises(InputError, match=f"is JSON, and jobs are read from CSV; {said}"):
+            load_trace(path)
 
 
 def test_a_file_of_no_format_names_the_nearest(tmp_path: Path) -> None:

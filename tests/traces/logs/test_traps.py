@@ -448,6 +448,9 @@ TRAPS: dict[str, Trap] = {
     "hours and minutes, or minutes and seconds": Trap(
         "table", ("a,0,1,24:00,ada,done",), 1440.0, codes={"two-part-durations": 1}
     ),
+    "longer than any replay": Trap(
+        "table", ("a,0,1,1e12,ada,done",), 1e12, codes={"too-long": 1}
+    ),
     "milliseconds": Trap(
         "table", ("a,1714550400000,1,3600000,ada,done",), 3.6e6, codes={"milliseconds": 1}
     ),
@@ -521,6 +524,9 @@ def test_a_trap(trap: Trap, tmp_path: Path) -> None:
     loud = {code for code, one in CHECKS.items() if one.severity != "note"}
     dropping = {"malformed", "unknown-status", "negative-duration"} & set(trap.dropped)
     # A reason for dropping is a finding of its own; of other errors and warnings there are none.
+    processors = trap.format == "swf" and report.jobs > 0 and trap.how.procs_per_gpu is None
+    assert ("needs-procs-per-gpu" in counts) == processors
+    loud -= {"needs-procs-per-gpu"}
     assert set(counts) & loud <= set(trap.codes) | dropping | {"no-job"}
     text = found.as_text()
     assert text.isascii()

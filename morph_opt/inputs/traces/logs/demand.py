@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 
 from formulations.arrays import Floats
+from morph_opt.core.domain.job import LONGEST_JOB_S
 from morph_opt.inputs.traces.logs.account import ROUND_S
 from morph_opt.inputs.traces.logs.reading.report import Report
 from morph_opt.inputs.traces.logs.reading.row import LogRow
@@ -67,6 +68,7 @@ class Demand:
             np.frombuffer(one) for one in (self._submit, self._run, self._end, self._gpus)
         )
         self._short(report, run, gpus)
+        self._long(report, run)
         self._cut(report, end)
         self._people(report, submit)
         asked, begin, length, held = map(np.array, self._parts)
@@ -88,6 +90,12 @@ class Demand:
             of_jobs=float(short.mean()),
             of_gpu_s=float((run * gpus)[short].sum() / gpu_s),
         )
+
+    def _long(self, report: Report, run: Floats) -> None:
+        long = np.rint(run) > LONGEST_JOB_S
+        if long.any():
+            line = int(self._lines[int(long.argmax())])
+            report.found("too-long", line, int(long.sum()), most=LONGEST_JOB_S)
 
     def _cut(self, report: Report, end: Floats) -> None:
         if np.isnan(end).all():

@@ -83,6 +83,11 @@ def looks_like(path: Path, unlike: str = "") -> str:
     return "" if name == unlike else f"; it looks like a log: {name}:{path.name}{more}"
 
 
+def is_json(path: Path) -> bool:
+    """Return whether a file begins as JSON does."""
+    return next(_uncommented(path), "").startswith(("{", "["))
+
+
 def also(error: InputError, more: str) -> InputError:
     """Return a refusal with more text."""
     return InputError(error.rule + more, file=error.file, line=error.line, field=error.field)

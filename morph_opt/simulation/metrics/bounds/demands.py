@@ -24,14 +24,12 @@ from morph_opt.core.domain import (
     Span,
     Trace,
 )
+from morph_opt.core.domain.job import LONGEST_JOB_S
 from morph_opt.core.domain.placement import NOTHING, Sides, gpus_beside
 from morph_opt.inputs.perf.ests import why_no_vector, worker_times
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel, pair_speeds
 from morph_opt.simulation.metrics.bounds.completion import JobDemand
 from morph_opt.simulation.metrics.bounds.lower import Demands
-
-LONGEST_JOB_S = 1e9
-"""Longest run time of a job alone at its fastest: 32 years; its replay would not end."""
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 _Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
