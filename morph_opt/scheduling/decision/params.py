@@ -221,6 +221,15 @@ class SubRoundParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
+class TieParams(Params):
+    """Ties between equal jobs (`morph_opt.scheduling.decision.ties`; 0020)."""
+
+    exchanges: int = 200
+    """Largest number of exchanges between two jobs that are tried per group of equal jobs if a
+    rule forbids the whole group its order."""
+
+
+@dataclass(frozen=True, slots=True)
 class LadderParams(Params):
     """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
@@ -297,5 +306,7 @@ DEFAULTS = LadderParams()
 """Default parameters of rounds."""
 PAIRS = PairParams()
 """Default parameters of pairs."""
+TIES = TieParams()
+"""Default parameters of ties."""
 DOMINANCE = DominanceParams()
 """Default parameters of dominance."""

@@ -19,10 +19,8 @@ from formulations.round.check import RuleError, check
 from formulations.round.rules import broken_rule, options_in_rules
 from formulations.round.tables import NONE, Level, Selection
 from formulations.tolerances import SAME_VALUE
+from morph_opt.scheduling.decision.params import TIES
 from morph_opt.scheduling.decision.pose import PosedRound
-
-EXCHANGES = 200
-"""Exchanges between two jobs that are checked per group if a rule forbids to deal it out whole."""
 
 
 def earlier_first(posed: PosedRound, levels: Sequence[Level], selection: Selection) -> Selection:
@@ -166,7 +164,7 @@ class _Group:
 
     def _exchanged(self, selection: Selection) -> Selection:
         """Exchange choices of two jobs at a time, where that breaks no rule."""
-        order, left = self._in_order(self.jobs), EXCHANGES
+        order, left = self._in_order(self.jobs), TIES.exchanges
         holders = [job for job in order if selection.choice[job] != NONE]
         position = {job: at for at, job in enumerate(order)}
         refused: set[tuple[object, ...]] = set()
