@@ -280,5 +280,4 @@ def filled(
     if outcome.x is None:
         return shares
     x, y = granted(problem, *model.shares(outcome.x), floor)
-    x = _earlier_first(problem, x, worth, floor)
     return Shares(x, y, shares.objective, shares.bound, shares.dropped, shares.solves + 1)
