@@ -16,8 +16,10 @@ solver no longer distinguishes such jobs column by column and branch by branch.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from formulations.tolerances import CHOSEN
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+T = TypeVar("T")
 
 
 def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
@@ -177,3 +181,27 @@ def _alike(
         for members in of_kinds.values()
         if len(members) > 1
     ]
+
+
+def earlier_first(
+    kinds: Sequence[Hashable], chosen: Sequence[T], rank: Callable[[T], Any]
+) -> list[T]:
+    """Return the choice of each job, with the better choices of a kind given to its earlier jobs.
+
+    Solvers break ties at will, and jobs of a kind may swap choices without a change of value.
+
+    Parameters
+    ----------
+    kinds
+        Kind of each job, in order of submission.
+    rank
+        Sort key of a choice; the better ones come first.
+    """
+    members: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for job, kind in enumerate(kinds):
+        members[kind].append(job)
+    found = list(chosen)
+    for jobs in members.values():
+        for job, choice in zip(jobs, sorted((chosen[j] for j in jobs), key=rank), strict=True):
+            found[job] = choice
+    return found

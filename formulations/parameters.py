@@ -39,7 +39,7 @@ class Params:
             given = getattr(self, one.name)
             if isinstance(given, Params) or (given is None and "None" in str(one.type)):
                 continue
-            whole, limit = one.type == "int", one.metadata.get("above")
+            whole, limit = "int" in str(one.type), one.metadata.get("above")
             least, most = one.metadata.get("least", 0), one.metadata.get("most", inf)
             for value in given if isinstance(given, tuple) else (given,):
                 kind = isinstance(value, int if whole else (int, float))

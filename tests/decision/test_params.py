@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import morph_opt
-from morph_opt.core.domain.params import Params
+from formulations.parameters import Params
 from morph_opt.inputs.perf import parameters as of_speeds
 from morph_opt.scheduling.decision.params import (
     DEFAULTS,
@@ -35,10 +35,7 @@ from morph_opt.simulation.metrics import parameters as of_figures
             "mean must be a number from 1e-09 to 0.9999",
         ),
         (lambda: of_figures.CompletionParams(regrid=(6, -1)), "regrid must be a whole number"),
-        (
-            lambda: of_speeds.PriorParams(utilisation=2),
-            "utilisation must be a number from 0.0 to 1",
-        ),
+        (lambda: of_speeds.PriorParams(utilisation=2), "utilisation must be a number from 0 to 1"),
     ],
 )
 def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.core.domain.params import Params, limited
+from formulations.parameters import Params, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class PriorParams(Params):
 
     peak_flops: float = 312e12
     """Dense 16-bit peak of an A800 or A100, per second (vendor's data sheet)."""
-    utilisation: float = limited(0.4, 0.0, 1.0)
+    utilisation: float = number(0.4, 0.0, 1.0)
     """Median share of the peak that training reaches (Megatron, SC'21, table 1: 0.44 to 0.52)."""
     compute_sd: float = 1.5
     """Standard deviation of the natural logarithm of the time of the passes."""
@@ -45,20 +45,20 @@ PHASES = PhaseParams()
 class FitParams(Params):
     """Least squares on logarithms (section "Fit")."""
 
-    bound: float = limited(6.0, 0.1)
+    bound: float = number(6.0, 0.1)
     """Largest distance of constants from the prior in its standard deviations."""
     inside: float = 1e-6
     """Least distance of the first point from ``bound``."""
-    soft: float = limited(2.0, 1e-6)
+    soft: float = number(2.0, 1e-6)
     """Whitened residual above which the loss is linear instead of squared."""
-    passes: int = limited(2, 1)
+    passes: int = number(2, 1)
     """Number of fits with weights from the fit before, as weights depend on the fit."""
-    block: int = limited(64, 1)
+    block: int = number(64, 1)
     """Rows of a covariance computed at once if only its diagonal is needed."""
     correction: float = 0.15
     """Largest correction of a neighbour's prediction by one run (natural logarithm), or two
     standard deviations if these are more."""
-    step: float = limited(1e-4, 1e-9)
+    step: float = number(1e-4, 1e-9)
     """Step of numerical derivatives, in logarithms."""
 
 
@@ -69,9 +69,9 @@ FIT = FitParams()
 class DesignParams(Params):
     """Choice of the next runs (section "Fit")."""
 
-    truths: int = limited(8, 1)
+    truths: int = number(8, 1)
     """Number of possible truths over which a design is averaged."""
-    numbers: int = limited(20_000_000, 1)
+    numbers: int = number(20_000_000, 1)
     """Largest count of numbers in all truths together; fewer are drawn for many candidates."""
     clip: float = 1.5
     """Largest distance of draws from the mean in standard deviations, against freak truths."""
@@ -86,13 +86,13 @@ DESIGN = DesignParams()
 class CheckParams(Params):
     """Refusal of runs (section "Use it for your own model")."""
 
-    runs: int = limited(4, 1)
+    runs: int = number(4, 1)
     """Least number of runs for a fit."""
     slowest: float = 1000.0
     """Largest plausible time relative to training at the GPUs' peak; public runs need 1 to 70."""
     fastest: float = 0.3
     """Smallest plausible time relative to training at the GPUs' peak."""
-    apart: float = limited(300.0, 1.0)
+    apart: float = number(300.0, 1.0)
     """Factor between a run and the median of its file above which its unit is suspect."""
 
 
@@ -118,9 +118,9 @@ LEARNING = LearningParams()
 class ElasticParams(Params):
     """Counts of GPUs that are tried for workers in turns (docs/formulations/easyscale.md)."""
 
-    most_vectors: int = limited(1 << 17, 1)
+    most_vectors: int = number(1 << 17, 1)
     """Largest number of vectors tried; larger pools are thinned, which may miss the best."""
-    growth: float = limited(0.05, 1e-3)
+    growth: float = number(0.05, 1e-3)
     """Step by which the factor between neighbouring counts grows until they are few enough."""
 
 

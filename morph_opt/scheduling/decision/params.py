@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from morph_opt.core.domain.params import Params, limited
+from formulations.parameters import Params, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CutParams(Params):
     cuts: int = 40
     """Largest number of choices cut off before the round is solved with named nodes."""
 
-    cut_columns: int = limited(30_000, 0)
+    cut_columns: int = number(30_000, 0)
     """Largest total of columns over all models solved to cut off choices (0020)."""
 
     few_cuts: int = 3
@@ -116,19 +116,19 @@ class CoreParams(Params):
     estimated_from: int = 20_000
     """Least number of candidates for which additions are estimated before items are made."""
 
-    cores: int = limited(5, 1)
+    cores: int = number(5, 1)
     """Largest number of cores tried in one round."""
 
     first_items: float = 0.4
     """Additional items per job in the first core."""
 
-    wider: float = limited(3.0, 1)
+    wider: float = number(3.0, 1)
     """Factor of the largest allowed loss from one core to the next."""
 
-    proving: float = limited(8.0, 1)
+    proving: float = number(8.0, 1)
     """Largest factor of the allowed loss for a core that proves its own choice."""
 
-    between: float = limited(1.3, 1)
+    between: float = number(1.3, 1)
     """Smallest ratio of losses between a too large and a fitting core to try one in between."""
 
     partial_choices: int = 2_000
@@ -157,7 +157,7 @@ class SlotParams(Params):
     radius_shared: float = 0.05
     """Trust region of the second search, after slots were shared out."""
 
-    grows: float = limited(2.0, 1)
+    grows: float = number(2.0, 1)
     """Factor of the trust region after a step that lowers the bound."""
 
 
@@ -168,7 +168,7 @@ class SubRoundParams(Params):
     jobs: int = 100
     """Largest number of jobs of the smallest residual round."""
 
-    nodes: int = limited(60, 1)
+    nodes: int = number(60, 1)
     """Largest number of nodes of the smallest residual round."""
 
     much: float = 0.1
@@ -183,19 +183,19 @@ class SubRoundParams(Params):
     doublings_shaped: int = 6
     """Largest number of doublings if slots are priced: losses by shape are on many nodes (0020)."""
 
-    share_shaped: int = limited(2, 1)
+    share_shaped: int = number(2, 1)
     """Divisor of the round's nodes that limits doublings if slots are priced."""
 
     first_shaped: int = 2
     """Number of doublings before the first residual round if slots are priced."""
 
-    first_nodes: int = limited(8, 1)
+    first_nodes: int = number(8, 1)
     """Multiple of ``nodes`` per initial doubling, so that large rounds do not start tiny."""
 
     turns: int = 8
     """Largest average number of times that a node is decided anew (0020)."""
 
-    in_vain: int = limited(16, 1)
+    in_vain: int = number(16, 1)
     """Small gains in a row after which residual rounds of the largest size end (0020)."""
 
     offered_loss: float = 0.3
@@ -207,7 +207,7 @@ class SubRoundParams(Params):
     offered_per_job: int = 8
     """Number of candidates per job that a residual round may offer, if that is more."""
 
-    branches: int = limited(300, 1)
+    branches: int = number(300, 1)
     """Largest number of branch-and-bound nodes of a residual round."""
 
     work: int = 400_000
@@ -255,7 +255,7 @@ class LadderParams(Params):
     exact_branches: int = 1_000
     """Largest number of branch-and-bound nodes of the last exact round."""
 
-    exact_shrinks: int = limited(2, 1)
+    exact_shrinks: int = number(2, 1)
     """Factor by which its columns must have shrunk for the exact round to be solved again."""
 
     columns_per_hold: int = 4

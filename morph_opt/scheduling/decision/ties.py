@@ -23,7 +23,7 @@ from morph_opt.scheduling.decision.params import TIES
 from morph_opt.scheduling.decision.pose import PosedRound
 
 
-def earlier_first(posed: PosedRound, levels: Sequence[Level], selection: Selection) -> Selection:
+def serve_earlier(posed: PosedRound, levels: Sequence[Level], selection: Selection) -> Selection:
     """Return the decision in which earlier jobs have the better choices of equal jobs.
 
     Parameters

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.alike import earlier_first
 from formulations.arrays import Floats, Ints
-from morph_opt.scheduling.policies.filling import Filling, FillingPolicy, earlier_first
+from morph_opt.scheduling.policies.filling import Filling, FillingPolicy
 from morph_opt.scheduling.policies.published import ALLOX
 
 

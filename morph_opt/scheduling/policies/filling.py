@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -24,32 +22,6 @@ from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.scheduling.decision.placement import to_allocation
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
-
-T = TypeVar("T")
-
-
-def earlier_first(
-    kinds: Sequence[Hashable], chosen: Sequence[T], rank: Callable[[T], Any]
-) -> list[T]:
-    """Return the choice of each job, with the better choices of a kind given to its earlier jobs.
-
-    Solvers break ties at will, and jobs of a kind may swap choices without a change of value.
-
-    Parameters
-    ----------
-    kinds
-        Kind of each job, in order of submission.
-    rank
-        Sort key of a choice; the better ones come first.
-    """
-    members: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for job, kind in enumerate(kinds):
-        members[kind].append(job)
-    found = list(chosen)
-    for jobs in members.values():
-        for job, choice in zip(jobs, sorted((chosen[j] for j in jobs), key=rank), strict=True):
-            found[job] = choice
-    return found
 
 
 class Filling:

@@ -26,7 +26,7 @@ from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.recheck import require_kept
-from morph_opt.scheduling.decision.ties import earlier_first
+from morph_opt.scheduling.decision.ties import serve_earlier
 from morph_opt.scheduling.decision.unsettled import with_promises_settled
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, shortfall_of
 from morph_opt.scheduling.policies.options import PolicyOptions
@@ -182,7 +182,7 @@ class MilpPolicy(Policy):
     ) -> Selection:
         """Return the decision with starts that are stays, and with ties by arrival if asked for."""
         kept = with_own_gpus_kept(posed, selection)
-        return earlier_first(posed, goals, kept) if self._ties_by_arrival else kept
+        return serve_earlier(posed, goals, kept) if self._ties_by_arrival else kept
 
     def _fallen_back(self, posed: PosedRound) -> Selection:
         """Return the fallback's decision, or one of the method for the rules alone.

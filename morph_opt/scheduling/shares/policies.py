@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.alike import earlier_first
 from formulations.arrays import Floats, Ints
 from formulations.parameters import SHARES
 from formulations.shares.model import fastest, slo_model, value_model
@@ -213,21 +214,16 @@ def _value(problem: ShareProblem, value: Floats, floor: Floats | None, solve: So
 
 
 def _earlier_first(problem: ShareProblem, x: Floats, value: Floats, floor: Floats) -> Floats:
-    """Return shares in which the larger of equal jobs' shares go to the jobs listed first.
+    """Give the larger of equal jobs' shares to the jobs listed first.
 
-    A vertex of the polytope serves some of several equal jobs and not the others; which ones is
-    the solver's choice, and a swap keeps value and feasibility. Shares of pairs name their jobs, so
-    that nothing is swapped with them.
+    Shares of pairs name their jobs, so nothing is exchanged with them.
     """
     if problem.pairs.count or problem.jobs < 2:
         return x
     columns = np.column_stack([problem.throughput, problem.gang, value, floor])
     kind = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
-    jobs = np.lexsort((np.arange(problem.jobs), kind))
-    larger = np.lexsort((*-x.T[::-1], -x.sum(axis=1), kind))
-    found = np.empty_like(x)
-    found[jobs] = x[larger]
-    return found
+    falling = np.column_stack([-x.sum(axis=1), -x]).tolist()
+    return x[earlier_first(kind.tolist(), range(problem.jobs), falling.__getitem__)]
 
 
 def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> Shares:

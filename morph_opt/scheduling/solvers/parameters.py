@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morph_opt.core.domain.params import Params, limited
+from formulations.parameters import Params, number
 
 
 @dataclass(frozen=True, slots=True)
 class HighsParams(Params):
     """Options of HiGHS for integer models by size (reports/rounds/options.md)."""
 
-    presolve_columns: int = limited(150, 0)
+    presolve_columns: int = number(150, 0)
     """Columns from which a model is presolved; smaller ones solve faster without."""
-    neighbour_columns: int = limited(1_000, 0)
+    neighbour_columns: int = number(1_000, 0)
     """Columns from which RENS searches near the root's relaxation."""
-    fine: float = limited(1e-9, 1e-10, 1e-6)
+    fine: float = number(1e-9, 1e-10, 1e-6)
     """Feasibility tolerance of a second run, if rounding integers breaks the first's point."""
 
 
@@ -27,17 +27,17 @@ class HighsParams(Params):
 class UnitParams(Params):
     """Limits of the units in which models are handed over (docs/solvers.md)."""
 
-    cost: float = limited(0.5, 1e-30, 1e30)
+    cost: float = number(0.5, 1e-30, 1e30)
     """Largest cost of a model below which its costs are scaled up."""
-    least_entry: float = limited(2.0**-10, 1e-30, 1e30)
+    least_entry: float = number(2.0**-10, 1e-30, 1e30)
     """Largest entry of a row below which the row is scaled up."""
-    most_entry: float = limited(2.0**40, 1e-30, 1e30)
+    most_entry: float = number(2.0**40, 1e-30, 1e30)
     """Largest entry of a row above which the row is scaled down."""
-    wide: float = limited(1e6, 1.0, 1e30)
+    wide: float = number(1e6, 1.0, 1e30)
     """Ratio of entries, or of a side to them, from which infeasibility is confirmed."""
-    hidden: float = limited(1e-4, 1e-30, 1.0)
+    hidden: float = number(1e-4, 1e-30, 1.0)
     """Value of a point, relative to the largest cost, below which tolerances hide other costs."""
-    farthest: float = limited(2.0**30, 1.0, 1e30)
+    farthest: float = number(2.0**30, 1.0, 1e30)
     """Largest ratio of the largest cost to a unit of hidden costs."""
 
 
@@ -45,11 +45,11 @@ class UnitParams(Params):
 class IntegerParams(Params):
     """Limits of the integer form for CP-SAT (docs/solvers.md, "Integers for CP-SAT")."""
 
-    largest_sum: float = limited(2.0**50, 1.0, 2.0**60)
+    largest_sum: float = number(2.0**50, 1.0, 2.0**60)
     """Largest activity of a row, far from overflow in CP-SAT's sums."""
-    objective_sum: float = limited(2.0**42, 1.0, 2.0**60)
+    objective_sum: float = number(2.0**42, 1.0, 2.0**60)
     """Largest scaled objective; its resolution is 1e-12 of it."""
-    widest_column: float = limited(2.0**31, 1.0, 2.0**60)
+    widest_column: float = number(2.0**31, 1.0, 2.0**60)
     """Largest bound of a column."""
     exact_factors: tuple[float, ...] = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
     """Factors that are tried first, to make a row exact."""

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from formulations.alike import earlier_first
 from morph_opt.core.domain import RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.policies.base import Decision
-from morph_opt.scheduling.policies.filling import Filling, earlier_first
+from morph_opt.scheduling.policies.filling import Filling
 from morph_opt.scheduling.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
