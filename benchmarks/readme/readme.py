@@ -13,7 +13,7 @@ from benchmarks.readme.results import Results, Row
 from morph_opt.core.documents import LINES_BYTES, read_text
 from morph_opt.core.domain import InputError
 from morph_opt.core.table import Table
-from morph_opt.scheduling.policies.base import SOLVING
+from morph_opt.scheduling.policies.steps import SOLVING
 
 _HEADER = (
     "policy",

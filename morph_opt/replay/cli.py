@@ -6,8 +6,7 @@ import argparse
 import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,10 +104,10 @@ def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary
     with _resumable(out), shown as progress:
         result = run_prepared(prepared, out, resume=resume, progress=progress, began=began)
     _note(f"run folder: {out}", given)
-    solver = scenario.scheduler.solver
+    solver, summary = scenario.scheduler.solver, result.parts.summary()
     if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:
-        _note(_settled(solver, (row.report.step for row in result.rounds)), given)
-    return result.parts.summary()
+        _note(_asked(summary, solver), given)
+    return summary
 
 
 def make_parser() -> LineParser:
@@ -309,16 +308,15 @@ def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
         raise InputError(rule, field="--seed")
 
 
-def _settled(solver: str, steps: Iterable[str]) -> str:
-    """State how many rounds the solver decided, and which steps decided the others."""
-    from morph_opt.scheduling.policies.base import SOLVING
+def _asked(summary: Summary, solver: str) -> str:
+    """Return how many rounds the solver decided, and how it decides all of them."""
+    from morph_opt.scheduling.policies.steps import SOLVING
+    from morph_opt.simulation.runs.summary import settled_rounds
 
-    counts = Counter(step or "fallback" for step in steps)
-    asked = sum(counts[step] for step in SOLVING)
-    others = ", ".join(f"{step} {n}" for step, n in counts.most_common() if step not in SOLVING)
-    without = f"; without one: {others} (--method exact asks it wherever something may change)"
-    said = f"--solver {solver} settled {asked} of {counts.total()} rounds"
-    return said + (without if others else "")
+    settled = settled_rounds(summary.values)
+    asked = sum(settled.get(step, 0) for step in SOLVING)
+    said = f"--solver {solver} decided {asked:,} of {summary.rounds:,} rounds"
+    return said if asked == summary.rounds else f"{said}; with --method exact it is asked in all"
 
 
 def _announce(prepared: Prepared, given: argparse.Namespace) -> None:

@@ -195,6 +195,8 @@ def result_of(
     labels |= dict(record.labels) | record.at_end()
     jobs = job_rows(history, cluster, ratios)
     # Bounds can take longer than the run, and only the summary needs them.
-    summary = cache(lambda: build_summary(history, metrics, tally.times, demands, labels))
+    summary = cache(
+        lambda: build_summary(history, metrics, tally.times, tally.steps, demands, labels)
+    )
     parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
     return ReplayResult(history, jobs, parts)

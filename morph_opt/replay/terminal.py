@@ -13,9 +13,10 @@ from morph_opt.core.commandline.progress import live_lines, stderr_progress
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.replay.run import Progress
+from morph_opt.scheduling.policies.steps import settled_text
 from morph_opt.simulation.events.log import RoundDecided
 from morph_opt.simulation.metrics.history import Scalar
-from morph_opt.simulation.runs.summary import Values
+from morph_opt.simulation.runs.summary import Values, settled_rounds
 
 SECONDS_TO_FIRST_LINE = 2.0
 """Seconds until the first line of progress without a terminal."""
@@ -236,6 +237,8 @@ def result_table(summary: Values) -> str:
         ("median round", _ms(s["round_ms_p50"]), f"p99 {_ms(s['round_ms_p99'])}"),
         ("wall time", _seconds(s["wall_s"]), f"peak memory {_mib(s['peak_rss_mib'])}"),
     ]
+    if settled := settled_text(settled_rounds(summary), str(s["solver"])):
+        rows.insert(-3, ("settled by", settled, ""))
     if s.get("guaranteed_jobs"):
         of_them = s["rounds_guarantees_missed"]
         missed = "" if of_them is None else f"{of_them} of them although possible for all"

@@ -23,7 +23,7 @@ from morph_opt.scheduling.explanation.explainer import Explainer
 from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, rounded
 from morph_opt.scheduling.explanation.text import job_text
 from morph_opt.scheduling.policies.auto import AUTO, chosen
-from morph_opt.scheduling.policies.base import SOLVING, Decision, Policy, decision_of
+from morph_opt.scheduling.policies.base import Decision, Policy, decision_of
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
 from morph_opt.scheduling.policies.registry import (
@@ -32,6 +32,7 @@ from morph_opt.scheduling.policies.registry import (
     Decider,
     resolve,
 )
+from morph_opt.scheduling.policies.steps import SOLVING
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver
 from morph_opt.scheduling.strict.check import BeliefChecks

@@ -18,7 +18,7 @@ from morph_opt.core.domain.errors import on_command_line
 from morph_opt.core.domain.options import asked, changed, documented, option, settings
 from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
 from morph_opt.sweep import spec as sweep
-from tests.options_page import METRICS, PAGE, SCHEMA, page, schema, table
+from tests.options_page import METRICS, PAGE, REPLAY, SCHEMA, page, schema, table
 from tests.options_schema import options_schema
 
 
@@ -146,7 +146,7 @@ def test_a_value_of_another_type_or_range_is_refused(name: str, value: object, r
 
 def test_pages_are_as_options_and_figures_are() -> None:
     """Mend a difference with `python -m tests.options_page`."""
-    for path in (PAGE, METRICS):
+    for path in (PAGE, METRICS, REPLAY):
         assert page(path.read_text("utf-8")) == path.read_text("utf-8")
     assert SCHEMA.read_text("utf-8") == schema()
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from morph_opt.replay import cli
-from morph_opt.simulation.runs.summary import KEYS
+from morph_opt.scheduling.policies.steps import STEPS
+from morph_opt.simulation.runs.read import read_run
+from morph_opt.simulation.runs.summary import KEYS, settled_rounds
 from tests.waiting import PATIENCE_S
 
 TOY = ["--trace", "tests.engine.toys:trace", "--policy", "tests.engine.toys:make_fifo"]
@@ -38,20 +40,49 @@ def test_table_on_stdout_notes_on_stderr(here: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("method", "settled", "said"),
     [
-        ("auto", r"settled 0 of \d+ rounds; without one: knapsack \d+ \(--method exact asks it"),
-        ("exact", r"settled (\d+) of \1 rounds\n"),
+        ("auto", r"tables \(knapsack\) 20", "decided 0 of 20 rounds; with --method exact"),
+        ("exact", "exact by highs-default 20", "decided 20 of 20 rounds\n"),
     ],
 )
-def test_replay_states_how_many_rounds_the_named_solver_settled(
-    method: str, said: str, here: Path, capsys: pytest.CaptureFixture[str]
+def test_replay_states_how_many_rounds_each_step_settled(
+    method: str, settled: str, said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--trace", "naive", "--until-s", "1200", "--method", method]
     assert cli.main([*words, "--solver", "highs-default"]) == 0
-    assert re.search("--solver highs-default " + said, capsys.readouterr().err)
-    assert cli.main(words) == 0
-    assert "--solver" not in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert re.search(f"^settled by +{settled}$", shown.out, re.MULTILINE)
+    assert f"--solver highs-default {said}" in shown.err
+    assert cli.main([*words, "--json"]) == 0
+    shown = capsys.readouterr()
+    counts = settled_rounds(json.loads(shown.out))
+    assert counts == dict.fromkeys(STEPS, 0) | {"exact" if method == "exact" else "knapsack": 20}
+    assert "--solver" not in shown.err
+
+
+def test_rounds_without_anything_to_do_are_counted_and_solved_by_the_exact_method(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that runs in its best option: `stays` settles its later rounds, but not under exact."""
+    words = ["--trace", "tests.engine.toys:trace/2", "--cluster", "2x4", "--objective", "jct"]
+    found = {}
+    for method in ("auto", "exact"):
+        assert cli.main([*words, "--method", method, "--out", method, "--json"]) == 0
+        summary = json.loads(capsys.readouterr().out)
+        found[method] = settled_rounds(summary)
+        rows = read_run(here / method).rounds
+        assert found[method] == {s: rows.column("step").count(s) for s in STEPS}
+        assert sum(found[method].values()) == summary["rounds"]
+    assert found["auto"]["stays"] > 0
+    assert found["exact"]["exact"] == sum(found["exact"].values())
+    logs = [(here / name / "events.jsonl").read_bytes().splitlines() for name in found]
+    assert logs[0][1:] == logs[1][1:]  # the first line has the digest of the options
+
+
+def test_policies_without_steps_count_none(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(TOY) == 0
+    assert "settled by" not in capsys.readouterr().out
 
 
 def test_default_folder_is_never_reused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,6 @@ from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.extend import import_path, require_kind
 from morph_opt.scheduling.decision.method import Evidence
 
-SOLVING = ("residual", "exact")
-"""Steps of a round that call a solver for the decision; see `RoundReport.step`."""
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RoundReport(MissingEqual):
@@ -40,10 +37,9 @@ class RoundReport(MissingEqual):
         Proof of the bound: ``"knapsack"``, ``"prices"`` (docs/formulations) or ``"solver"``; empty
         if nothing does.
     step
-        Step that ended the round: ``"stays"`` (`morph_opt.scheduling.decision.at_best`), or of the
-        method ``"knapsack"``, ``"prices"``, ``"slots"``, ``"residual"`` or ``"exact"``
-        (`morph_opt.scheduling.decision.ladder`); empty for a fallback and for policies without
-        steps.
+        Step that ended the round, of several goals the last one; one of
+        `morph_opt.scheduling.policies.steps.STEPS`, or empty for a fallback and for policies
+        without steps.
     gap_of_gain
         ``(bound - objective) / (bound - what leaving everything as it is would be worth)``: most of
         a steady round's objective is jobs that stay, and a small gap may be much of what is

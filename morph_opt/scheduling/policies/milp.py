@@ -91,6 +91,8 @@ class MilpPolicy(Policy):
     ties_by_arrival
         Whether the better choices of waiting jobs of equal value go to those that arrived
         earlier; False: ties are those of the method.
+    every
+        Whether the method also solves rounds in which no job has a better option.
     """
 
     name = "milp"
@@ -102,8 +104,10 @@ class MilpPolicy(Policy):
         limits: Limits,
         fallback: Callable[[RoundProblem, Level], Selection] = best_at_hand,
         ties_by_arrival: bool = False,
+        every: bool = False,
     ) -> None:
         self._ties_by_arrival = ties_by_arrival
+        self._every = every
         self._poser = poser
         self._method = method
         self._limits = limits
@@ -113,7 +117,9 @@ class MilpPolicy(Policy):
 
     def with_ties_by_arrival(self) -> MilpPolicy:
         """Return the policy with ties by arrival, then name."""
-        return MilpPolicy(self._poser, self._method, self._limits, self._fallback, True)
+        return MilpPolicy(
+            self._poser, self._method, self._limits, self._fallback, True, self._every
+        )
 
     @classmethod
     def of(
@@ -146,7 +152,7 @@ class MilpPolicy(Policy):
         laps = Laps()
         posed = self._poser.pose(state)
         laps.end("candidates")
-        settled = at_best(posed)
+        settled = None if self._every else at_best(posed)
         solved = settled or self._method.solve(posed, self._limits)
         posed = solved.posed or posed
         laps.end("solve")

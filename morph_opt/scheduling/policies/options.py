@@ -60,7 +60,8 @@ class DecisionOptions:
     )
     method: str = option(
         "auto",
-        "method of policy milp: exact, ladder, or auto: ladder but for named nodes",
+        "method of policy milp: exact (the solver decides every round), ladder, or auto: ladder "
+        "but for named nodes",
         metavar="NAME",
         marks=_MILP,
     )

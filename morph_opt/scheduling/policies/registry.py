@@ -162,7 +162,7 @@ def _milp(
         compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
     )
-    return MilpPolicy(poser, method, limits)
+    return MilpPolicy(poser, method, limits, every=options.method == "exact")
 
 
 POLICIES: Mapping[str, BaselineSpec] = {

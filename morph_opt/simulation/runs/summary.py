@@ -12,6 +12,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.table import Table
+from morph_opt.scheduling.policies.steps import STEPS
 from morph_opt.simulation.metrics.bounds.lower import (
     Demands,
     avg_jct_lower_bound,
@@ -30,6 +31,13 @@ def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool 
     """Return a field with its row of ``docs/metrics.md``; ``always`` if every summary has it."""
     about = {"meaning": meaning, "unit": unit, "unfinished": unfinished, "always": always}
     return dataclasses.field(metadata=about)
+
+
+def _settled(step: str) -> Any:
+    """Return a field with the number of rounds that a step settled."""
+    return _figure(
+        f"policy `milp` only: rounds with step `{step}`: {STEPS[step].meaning}",
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True, repr=False)
@@ -107,6 +115,12 @@ class Summary(MissingEqual):
     wall_s: float = _figure("wall time of the whole command", "s", always=True)
     peak_rss_mib: float = _figure("largest resident set", "MiB", always=True)
     ended: str | None = _figure("`complete` or `horizon`, of the last line of the log")
+    rounds_stays: int | None = _settled("stays")
+    rounds_knapsack: int | None = _settled("knapsack")
+    rounds_prices: int | None = _settled("prices")
+    rounds_slots: int | None = _settled("slots")
+    rounds_residual: int | None = _settled("residual")
+    rounds_exact: int | None = _settled("exact")
     interval_s: float = _figure("time between rounds", "s")
     weighted_avg_jct_s: float = _figure("mean JCT weighted by the jobs' weights", "s", "left out")
     gpu_productive_share: float = _figure(
@@ -274,14 +288,31 @@ BOUND_KEYS = (
 """Keys of bounds that assume complete jobs; unknown if searches cancel jobs."""
 
 
+def settled_rounds(values: Values) -> dict[str, int]:
+    """Return how many rounds each step settled, by its name; empty for policies without steps."""
+    found = ((step, values.get(f"rounds_{step}")) for step in STEPS)
+    return {step: count for step, count in found if isinstance(count, int)}
+
+
 def build_summary(
     history: History,
     metrics: Values,
     times: WallTimes,
+    steps: Mapping[str, int],
     demands: Demands,
     labels: Mapping[str, Scalar],
 ) -> Summary:
-    """Return the figures of a replay; ``labels`` (objective, solver ...) overrule others."""
+    """Return the figures of a replay.
+
+    Parameters
+    ----------
+    history, metrics, times, demands
+        Jobs, their metrics, wall times of rounds, and the least that jobs need.
+    steps
+        Number of rounds by the step that settled them; empty for policies without steps.
+    labels
+        Further values (objective, solver ...), which overrule others.
+    """
     values: dict[str, Scalar] = {
         "trace": history.begun.trace,
         "trace_sha256": history.begun.trace_sha256,
@@ -292,6 +323,8 @@ def build_summary(
         "interval_s": history.begun.interval_s,
     }
     values |= metrics
+    if steps:
+        values |= {f"rounds_{step}": steps.get(step, 0) for step in STEPS}
     values |= _wall_times(times)
     avg_jct = avg_jct_lower_bound(demands)
     makespan = makespan_lower_bound(demands)

@@ -6,6 +6,7 @@ Logs are written to the run folder at once, so that memory does not grow with a 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -67,6 +68,7 @@ class Tally:
         self._keep_log = keep_log
         self.promises = PromiseCount(trace, requests)
         self.times = WallTimes()
+        self.steps: Counter[str] = Counter()
         self.shares = False
         self.events: list[Event] = []
         self.rows: list[RoundRow] = []
@@ -84,6 +86,8 @@ class Tally:
     def add(self, row: RoundRow) -> None:
         """Take in the row of the round whose events were taken last."""
         self.times.add(row)
+        if row.report.step:
+            self.steps[row.report.step] += 1
         if self._keep_log:
             self.rows.append(row)
 
