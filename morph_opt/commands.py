@@ -46,7 +46,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("traces", "morph_opt.inputs.traces.cli", "what is in a log, and what is wrong"),
         Command("audit", "morph_opt.audit.__main__", "a log against the optimum, by the hour"),
         Command("data", "morph_opt.inputs.data.cli", "public data sets: list, fetch, find"),
-        Command("topology", "morph_opt.inputs.topology.cli", "the network of a cluster, drawn"),
+        Command("topology", "morph_opt.inputs.clusters.cli", "the network of a cluster, drawn"),
         Command("perf", "morph_opt.inputs.perf.cli", "predict, plan and fit speeds of plans"),
     ),
     "what there is to choose from": (

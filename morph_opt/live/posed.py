@@ -17,6 +17,7 @@ from morph_opt.core.domain import (
 )
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.tried import TriedModel
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.live.memory import Known, Measured, Memory
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.live.settings import Settings
@@ -277,7 +278,7 @@ class _Models:
         pace_s: float | None = self.paces[model].get(state.job.requested_gpus, 1.0)
         if held is not None:
             kind = self.cluster.nodes[held.placement.nodes[0]].type
-            span = self.cluster.span(held.placement.nodes)
+            span = topology_of(self.cluster).span(held.placement.nodes)
             pace_s = self.speeds.iteration_s(model, kind, held.placement.shape, plan, span)
         total = stated.iterations
         if total is None and state.job.requested_gpus in self.paces[model]:
@@ -336,7 +337,7 @@ def _measured(
         seconds, held = stated[job.job.name].iteration_s, job.running
         if seconds is not None and held is not None:
             kind = cluster.nodes[held.placement.nodes[0]].type.name
-            span = cluster.span(held.placement.nodes).name
+            span = topology_of(cluster).span(held.placement.nodes).name
             row = Measured(
                 job.job.model, kind, held.placement.shape.label, held.plan.label, span, seconds
             )

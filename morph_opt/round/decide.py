@@ -15,6 +15,7 @@ from morph_opt.core.domain import Assignment, InputError, RoundState
 from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.table import Table
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.scheduling.decision.objective import Objective
@@ -275,8 +276,9 @@ def _iteration_s(
 ) -> float | None:
     """Return predicted seconds per iteration, on the slowest of its node types."""
     cluster, nodes = state.cluster, held.placement.nodes
+    span = topology_of(cluster).span(nodes)
     times = [
-        speeds.iteration_s(model, kind, held.placement.shape, held.plan, cluster.span(nodes))
+        speeds.iteration_s(model, kind, held.placement.shape, held.plan, span)
         for kind in dict.fromkeys(cluster.nodes[node].type for node in nodes)
     ]
     known = [seconds for seconds in times if seconds is not None]

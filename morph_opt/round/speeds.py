@@ -20,6 +20,7 @@ from morph_opt.core.domain import (
 )
 from morph_opt.core.domain._validate import require_iteration_s, require_name
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel, pair_speeds
+from morph_opt.inputs.topology.graph import topology_of
 
 ROW_FIELDS = ("model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand))
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
@@ -198,11 +199,7 @@ def table_of(
     pairs
         Whether pairs of jobs on the same GPUs are included.
     """
-    domains = {node.nvlink_domain for node in cluster.nodes} - {None}
-    spans = [Span.NVLINK] if domains else []
-    spans.append(Span.LEAF)
-    if len(cluster.leaf_names) > 1:
-        spans.append(Span.POD)
+    spans = topology_of(cluster).spans(range(len(cluster.nodes)))
     rows: list[SpeedRow] = []
     for model in models:
         for node_type in cluster.node_types:
@@ -216,7 +213,7 @@ def table_of(
 
 
 def _rows_of(
-    speeds: SpeedModel, model: str, node_type: NodeType, gpus: int, spans: list[Span]
+    speeds: SpeedModel, model: str, node_type: NodeType, gpus: int, spans: Sequence[Span]
 ) -> list[SpeedRow]:
     by_span = {
         span: {

@@ -17,7 +17,6 @@ DRAWN = {
     "perf": {"numpy"},
     "report.picture": {"numpy"},
     "shares": {"numpy"},
-    "topology": {"networkx"},
 }
 """Commands whose choices stand where they are drawn or computed."""
 

@@ -32,6 +32,7 @@ from morph_opt.core.domain import (
     partitions,
 )
 from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.method import Evidence
@@ -175,7 +176,7 @@ def _job(
         if not fits:
             return waiting
         parts[int(fits[0])] = free[fits[0]][:part]
-    what, span = row.configuration, where.span(tuple(parts))
+    what, span = row.configuration, topology_of(where).span(tuple(parts))
     if table.iteration_s(job.model, kind, what.shape, what.plan, span) is None:
         return waiting
     for node, gpus in parts.items():

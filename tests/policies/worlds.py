@@ -28,6 +28,7 @@ from morph_opt.core.domain import (
     partitions,
 )
 from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.solvers.base import Capabilities
 from morph_opt.scheduling.solvers.highs import HighsSolver
@@ -194,7 +195,9 @@ def _random_job(
         restart_s=float(draw.uniform(0.0, 200.0)),
     )
     kind = where.node_types[int(draw.integers(len(where.node_types)))]
-    rows = table.configurations(model, kind, where.gpus, where.span(range(len(where.nodes))))
+    rows = table.configurations(
+        model, kind, where.gpus, topology_of(where).span(range(len(where.nodes)))
+    )
     if not rows or draw.random() < 0.4:
         return waiting
     row = rows[int(draw.integers(len(rows)))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from morph_opt.core.documents import names_of
 from morph_opt.core.domain import GpuType, InputError, Leaf, Node, NodeType, Span
 from morph_opt.inputs.clusters.spec import LISTED_FIELDS
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.round import reader as fields
 from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import state_to_json, to_text, write_document
@@ -33,8 +35,9 @@ def test_every_field_is_read() -> None:
     state = snapshot.state
     assert (state.index, state.time_s, state.interval_s) == (3, 180.0, 60.0)
     assert (state.unavailable, state.failed) == (frozenset({1, 2}), frozenset({2}))
-    assert state.cluster.span([0, 1]) is Span.NVLINK
-    assert state.cluster.uplink_gb_per_s("leaf-0") == 100.0
+    topology = topology_of(state.cluster)
+    assert topology.span([0, 1]) is Span.NVLINK
+    assert topology.uplink_gb_per_s == (100.0, math.inf)
     first, second = state.jobs
     assert first.running is not None
     assert first.running.placement.parts == ((0, (0, 1)), (1, (3,)))

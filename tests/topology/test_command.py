@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from morph_opt.inputs.topology.cli import main
+from morph_opt.inputs.clusters.cli import main
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances" / "clusters"
 SPECS = sorted(FOLDER.glob("*.toml"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.perf import __main__ as perf
-from morph_opt.inputs.topology import cli as topology
+from morph_opt.inputs.clusters import cli as topology
 from tests.public_data import skip_without_data
 
 ROOT = Path(__file__).resolve().parents[2]

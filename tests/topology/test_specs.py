@@ -10,7 +10,7 @@ import pytest
 
 from morph_opt.core.domain import Cluster, InputError, Span, default_cluster
 from morph_opt.inputs.clusters import cluster_from_toml, cluster_to_toml, read_cluster
-from morph_opt.inputs.topology.graph import bandwidth_gb_per_s, oversubscription, topology_graph
+from morph_opt.inputs.topology.graph import topology_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances" / "clusters"
 SPECS = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -46,10 +46,11 @@ def test_the_flat_spec_is_the_default_cluster() -> None:
 @pytest.mark.parametrize(("nodes", "gpus"), [(32, 256), (64, 512)])
 def test_four_leaves_are_oversubscribed_two_to_one(nodes: int, gpus: int) -> None:
     made = spec(f"a800-{nodes}x8-4leaves")
+    topology = topology_of(made)
     assert (len(made.nodes), made.gpus, len(made.leaf_names)) == (nodes, gpus, 4)
-    assert {oversubscription(made, leaf) for leaf in made.leaf_names} == {2.0}
+    assert {topology.oversubscription(leaf) for leaf in range(4)} == {2.0}
     sides = [[n.name for n in made.nodes if n.leaf == leaf] for leaf in made.leaf_names[:2]]
-    assert bandwidth_gb_per_s(topology_graph(made), *sides) == nodes / 4 * 100.0 / 2.0
+    assert topology.bandwidth_gb_per_s(*sides) == nodes / 4 * 100.0 / 2.0
 
 
 def test_a_rack_is_one_nvlink_domain_of_72_gpus() -> None:
@@ -58,8 +59,8 @@ def test_a_rack_is_one_nvlink_domain_of_72_gpus() -> None:
     for node in made.nodes:
         gpus[node.nvlink_domain] += node.type.gpus
     assert gpus == {f"rack-{i}": 72 for i in range(4)}
-    assert made.span(range(18)) is Span.NVLINK
-    assert made.span([17, 18]) is Span.POD
+    assert topology_of(made).span(range(18)) is Span.NVLINK
+    assert topology_of(made).span([17, 18]) is Span.POD
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,9 @@ leaf = "l"
 
 
 def test_a_leaf_without_a_table_is_not_bounded() -> None:
-    assert math.isinf(cluster_from_toml(BASE).uplink_gb_per_s("l"))
+    assert topology_of(cluster_from_toml(BASE)).uplink_gb_per_s == (math.inf,)
     bounded = cluster_from_toml(f"{BASE}[leaf.l]\nuplink_gb_per_s = 25\n")
-    assert bounded.uplink_gb_per_s("l") == 25.0
+    assert topology_of(bounded).uplink_gb_per_s == (25.0,)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
@@ -339,29 +338,6 @@ class Cluster:
             self, nodes=tuple(replace(node, type=priced[node.type]) for node in self.nodes)
         )
 
-    def uplink_gb_per_s(self, leaf: str) -> float:
-        """Return the bandwidth from a leaf to the spine; infinite if the leaf is not listed.
-
-        Raises
-        ------
-        InputError
-            If no node is connected to a leaf of that name.
-        """
-        if leaf not in self.leaf_names:
-            raise InputError(f"leaf {leaf!r} has no node", field="leaf")
-        listed = {known.name: known.uplink_gb_per_s for known in self.leaves}
-        return listed.get(leaf, math.inf)
-
     def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
         """Return the indices of the nodes of one class, ascending."""
         return self._classes.get(node_type, ())
-
-    def span(self, nodes: Sequence[int] | Iterable[int]) -> Span:
-        """Return the tightest part of the topology that contains these node indices."""
-        distinct = dict.fromkeys(nodes)
-        if len(distinct) <= 1:
-            return Span.NODE
-        held = [self.nodes[index] for index in distinct]
-        if held[0].nvlink_domain is not None and len({n.nvlink_domain for n in held}) == 1:
-            return Span.NVLINK
-        return Span.LEAF if len({n.leaf for n in held}) == 1 else Span.POD

@@ -1,4 +1,4 @@
-"""Text forms of clusters: TOML specs and the short form.
+"""Text forms of clusters: TOML specs and the short form; the command ``topology``.
 
 >>> from morph_opt.inputs.clusters import parse_short
 >>> parse_short("2x8:A800-80GB").gpus

@@ -15,6 +15,7 @@ from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Cluster, NodeType, SideDemand, Span
 from morph_opt.core.domain.placement import NOTHING, gpus_beside
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel
+from morph_opt.inputs.topology.graph import topology_of
 
 
 def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHING) -> bool:
@@ -28,17 +29,6 @@ def fits_node(row: Configuration, node_type: NodeType, asked: SideDemand = NOTHI
     return row.shape.parts[0] <= gpus_beside(row.side.beside(asked), node_type)
 
 
-def spans_of(cluster: Cluster, node_type: NodeType) -> tuple[Span, ...]:
-    """Return the spans of placements of one class on several nodes, tightest first."""
-    nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
-    domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
-    found = [Span.NVLINK] if len(set(domains)) < len(domains) else []
-    found.append(Span.LEAF)
-    if len({node.leaf for node in nodes}) > 1:
-        found.append(Span.POD)
-    return tuple(found)
-
-
 def configurations_of(
     speeds: SpeedModel, model: str, cluster: Cluster, node_type: NodeType
 ) -> list[tuple[Span, Configuration]]:
@@ -47,9 +37,10 @@ def configurations_of(
     On several nodes a placement has the row of its own span, or does not exist. Whether there is a
     place of that span is another question (`Places`).
     """
-    nodes = len(cluster.nodes_of(node_type))
+    members = cluster.nodes_of(node_type)
+    nodes = len(members)
     found: list[tuple[Span, Configuration]] = []
-    for span in spans_of(cluster, node_type):
+    for span in topology_of(cluster).spans(members):
         first = not found
         found += [
             (Span.NODE if row.shape.nodes == 1 else span, row)
@@ -70,7 +61,8 @@ class Places:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._leaves: dict[NodeType, dict[str, Counter[str | None]]] = {}
+        self._topology = topology_of(cluster)
+        self._leaves: dict[NodeType, dict[int, Counter[int]]] = {}
         self._most: dict[NodeType, dict[Span, int]] = {}
 
     def has(
@@ -94,12 +86,12 @@ class Places:
         return span is not Span.POD or self._crosses(node_type, row)
 
     def _most_nodes(self, node_type: NodeType) -> dict[Span, int]:
-        """Return the nodes of the largest place of each span; 0 if none has several nodes."""
+        """Return the nodes of the largest place of each span."""
         if node_type not in self._most:
             leaves = self._by_leaf(node_type).values()
-            inside = [n for of in leaves for domain, n in of.items() if domain is not None]
+            inside = [n for of in leaves for n in of.values()]
             # Nodes of one leaf span it unless one NVLink domain contains them all.
-            under = [of.total() for of in leaves if len(of) > 1 or None in of]
+            under = [of.total() for of in leaves if len(of) > 1]
             several = len(leaves) > 1
             self._most[node_type] = {
                 Span.NODE: 1 if leaves else 0,
@@ -109,25 +101,22 @@ class Places:
             }
         return self._most[node_type]
 
-    def _by_leaf(self, node_type: NodeType) -> dict[str, Counter[str | None]]:
-        """Return the nodes of a class by leaf, and there by NVLink domain."""
+    def _by_leaf(self, node_type: NodeType) -> dict[int, Counter[int]]:
+        """Return the number of nodes of a class by leaf, and there by NVLink domain."""
         if node_type not in self._leaves:
-            found: dict[str, Counter[str | None]] = {}
-            for index in self._cluster.nodes_of(node_type):
-                node = self._cluster.nodes[index]
-                found.setdefault(node.leaf, Counter())[node.nvlink_domain] += 1
-            self._leaves[node_type] = found
+            nodes = self._cluster.nodes_of(node_type)
+            self._leaves[node_type] = self._topology.by_leaf(nodes)
         return self._leaves[node_type]
 
     def _crosses(self, node_type: NodeType, row: Configuration) -> bool:
         """Return whether uplinks carry the parts over nodes of at least two leaves."""
         share = row.side.rdma_gb_per_s
-        if share == 0.0 or not self._cluster.leaves:
+        limits = self._topology.uplink_gb_per_s
+        if share == 0.0 or all(map(math.isinf, limits)):
             return True
-        limits = {leaf.name: leaf.uplink_gb_per_s for leaf in self._cluster.leaves}
         rooms = []
         for leaf, nodes in self._by_leaf(node_type).items():
-            carried = limits.get(leaf, math.inf) * (1.0 + FEASIBILITY) / share
+            carried = limits[leaf] * (1.0 + FEASIBILITY) / share
             rooms.append((nodes.total(), int(min(carried, row.shape.gpus))))
         return _spreads(row.shape.parts, rooms)
 

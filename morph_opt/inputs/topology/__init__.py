@@ -1,1 +1,1 @@
-"""Network of a cluster as a graph with capacities, and its command."""
+"""Topology of a cluster: a networkx graph, the tables read from it, and its drawing."""

@@ -13,7 +13,8 @@ from morph_opt.core.documents import write_atomically
 from morph_opt.core.documents.figures import drawing
 from morph_opt.core.documents.style import INK, PALETTE, VIOLET
 from morph_opt.core.domain import Cluster, InputError, Node
-from morph_opt.inputs.topology.text import link_text, type_text
+from morph_opt.inputs.topology.graph import topology_of
+from morph_opt.inputs.topology.text import link_text, nodes_under, type_text
 
 # Lengths in units of one GPU's square.
 CELL, GAP, LABEL = 1.15, 0.5, 0.95
@@ -54,9 +55,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A leaf switch with its blocks, stacked."""
+    """Number of a leaf switch, with its blocks, stacked."""
 
-    leaf: str
+    leaf: int
     blocks: tuple[Block, ...]
 
     @property
@@ -69,8 +70,8 @@ class Panel:
 def panels(cluster: Cluster, columns: int) -> list[Panel]:
     """Return the panels of all leaves, with up to a number of nodes in a row."""
     found = []
-    for leaf in cluster.leaf_names:
-        nodes = [node for node in cluster.nodes if node.leaf == leaf]
+    for leaf in range(len(topology_of(cluster).leaf_names)):
+        nodes = nodes_under(cluster, leaf)
         blocks = []
         for (domain, _), run in groupby(nodes, key=lambda node: (node.nvlink_domain, node.type)):
             members = tuple(run)
@@ -134,11 +135,12 @@ class _Painter:
     def __init__(self, axes: Any, cluster: Cluster) -> None:
         self._axes = axes
         self._cluster = cluster
+        self._topology = topology_of(cluster)
         self._colour = {
             gpu.name: PALETTE[index % len(PALETTE)] for index, gpu in enumerate(cluster.gpu_types)
         }
-        bounded = [leaf.uplink_gb_per_s for leaf in cluster.leaves]
-        self._widest = max(bounded, default=1.0)
+        uplinks = self._topology.uplink_gb_per_s
+        self._widest = max((rate for rate in uplinks if rate < math.inf), default=1.0)
 
     def paint(self, shown: Sequence[Panel], width: float, height: float) -> None:
         canvas = max(width, LEAST_WIDTH)
@@ -158,14 +160,20 @@ class _Painter:
         width, height = panel.size
         middle = left + width / 2
         leaf_y = SPINE_Y - SWITCH_HEIGHT - LINK
-        uplink = self._cluster.uplink_gb_per_s(panel.leaf)
+        uplink = self._topology.uplink_gb_per_s[panel.leaf]
         style = ":" if math.isinf(uplink) else "-"
         thickness = 2.0 if math.isinf(uplink) else 1.0 + 3.0 * uplink / self._widest
         self._line(middle, SPINE_Y - SWITCH_HEIGHT, leaf_y, thickness, style)
-        label = link_text(self._cluster, panel.leaf)
+        label = link_text(self._topology, panel.leaf)
         self._text(middle + 0.5, leaf_y + LINK / 2, label, size=0.62, fit=max(10.0, width / 2))
         self._box(left, leaf_y, width, SWITCH_HEIGHT)
-        self._text(middle, leaf_y - SWITCH_HEIGHT / 2, panel.leaf, size=0.8, ha="center")
+        self._text(
+            middle,
+            leaf_y - SWITCH_HEIGHT / 2,
+            self._topology.leaf_names[panel.leaf],
+            size=0.8,
+            ha="center",
+        )
         top = leaf_y - SWITCH_HEIGHT - LINK
         self._line(middle, leaf_y - SWITCH_HEIGHT, top, 1.5, "-")
         self._text(

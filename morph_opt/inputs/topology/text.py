@@ -10,7 +10,7 @@ from itertools import groupby
 from formulations.resources import SIDES
 from morph_opt.core.domain import Cluster, Node, NodeType
 from morph_opt.core.domain.placement import sides_of
-from morph_opt.inputs.topology.graph import oversubscription
+from morph_opt.inputs.topology.graph import Topology, topology_of
 
 Tree = tuple[str, list["Tree"]]
 
@@ -22,15 +22,22 @@ def topology_text(cluster: Cluster) -> str:
         types[node.type.gpu_type.name] += node.type.gpus
     gpus = ", ".join(f"{count} {name}" for name, count in types.items())
     lines = [f"{cluster.name}: {_count(len(cluster.nodes), 'node')}, {gpus}", "spine"]
-    return "\n".join([*lines, *_branches([_leaf(cluster, name) for name in cluster.leaf_names])])
+    leaves = range(len(topology_of(cluster).leaf_names))
+    return "\n".join([*lines, *_branches([_leaf(cluster, leaf) for leaf in leaves])])
 
 
-def link_text(cluster: Cluster, leaf: str) -> str:
+def nodes_under(cluster: Cluster, leaf: int) -> list[Node]:
+    """Return the nodes under a leaf, in the order of the cluster."""
+    homes = topology_of(cluster).leaf
+    return [node for node, home in zip(cluster.nodes, homes, strict=True) if home == leaf]
+
+
+def link_text(topology: Topology, leaf: int) -> str:
     """Return the connection of a leaf to the spine, such as ``400 GB/s up, 2:1``."""
-    uplink = cluster.uplink_gb_per_s(leaf)
+    uplink = topology.uplink_gb_per_s[leaf]
     if math.isinf(uplink):
         return "uplinks not bounded"
-    return f"{uplink:g} GB/s up, {oversubscription(cluster, leaf):.3g}:1"
+    return f"{uplink:g} GB/s up, {topology.oversubscription(leaf):.3g}:1"
 
 
 def type_text(kind: NodeType) -> str:
@@ -53,8 +60,8 @@ def _size(nodes: Sequence[Node]) -> str:
     return f"{_count(len(nodes), 'node')}, {_count(gpus, 'GPU')}"
 
 
-def _leaf(cluster: Cluster, name: str) -> Tree:
-    nodes = [node for node in cluster.nodes if node.leaf == name]
+def _leaf(cluster: Cluster, leaf: int) -> Tree:
+    nodes, topology = nodes_under(cluster, leaf), topology_of(cluster)
     children: list[Tree] = []
     for domain, run in groupby(nodes, key=lambda node: node.nvlink_domain):
         members = list(run)
@@ -62,7 +69,7 @@ def _leaf(cluster: Cluster, name: str) -> Tree:
             children += _runs(members)
         else:
             children.append((f"NVLink domain {domain}: {_size(members)}", _runs(members)))
-    return f"{name}: {_size(nodes)}, {link_text(cluster, name)}", children
+    return f"{topology.leaf_names[leaf]}: {_size(nodes)}, {link_text(topology, leaf)}", children
 
 
 def _runs(nodes: Sequence[Node]) -> list[Tree]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from morph_opt.core.domain import InputError, JobState, NodeType, RoundState
 from morph_opt.inputs.perf.speed import LearningModel, SpeedModel, pair_speeds
 from morph_opt.inputs.perf.tables.tried import TriedModel
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.policies.base import Decision, Policy
 
 
@@ -86,7 +87,7 @@ class OnlinePolicy(Policy):
         held = job.running
         assert held is not None
         where = (node_type, held.placement.shape, held.plan)
-        span = state.cluster.span(held.placement.nodes)
+        span = topology_of(state.cluster).span(held.placement.nodes)
         seconds = self._truth.iteration_s(job.job.model, *where, span)
         if seconds is not None:
             self._belief.observe(job.job.model, *where, span, seconds)

@@ -6,6 +6,7 @@ speeds, the MILP and snapshots with what is believed, and metrics count with it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import add
@@ -17,6 +18,7 @@ from morph_opt.core.domain import Assignment, Cluster, Job, Span
 from morph_opt.core.domain.placement import NOTHING, Sides, held_by_part, sides_of
 from morph_opt.inputs.perf.memory.filter import MemoryFilter
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.strict.facts import RunLookup
 from morph_opt.scheduling.strict.rules import StateFacts, Violation, check_job
 
@@ -77,7 +79,10 @@ class PlacementCheck:
         self.cluster: Cluster = lookup.cluster
         self._lookup = lookup
         self._unknown_may_stay = unknown_may_stay
-        self._uplinks = {leaf.name: leaf.uplink_gb_per_s for leaf in lookup.cluster.leaves}
+        self._topology = known = topology_of(lookup.cluster)
+        self._leaf = tuple(known.leaf_names[leaf] for leaf in known.leaf)
+        limits = zip(known.leaf_names, known.uplink_gb_per_s, strict=True)
+        self._uplinks = {name: limit for name, limit in limits if limit < math.inf}
         self._placed: dict[str, _Placed] = {}
         self._on_node: dict[int, dict[str, tuple[int, ...]]] = {}
         self._on_uplink: dict[str, dict[str, float]] = {}
@@ -162,7 +167,7 @@ class PlacementCheck:
             # Whoever leaves makes room: what was in order stays so.
             if node in self._of_node:
                 self._due_nodes.add(node)
-            leaf = self.cluster.nodes[node].leaf
+            leaf = self._leaf[node]
             if self._on_uplink.get(leaf, {}).pop(name, None) and leaf in self._of_uplink:
                 self._due_uplinks.add(leaf)
         if mine.assignment.partner is not None:
@@ -182,7 +187,7 @@ class PlacementCheck:
         facts = self._lookup.facts(job.model, assignment)
         stays = self._unknown_may_stay and before.held.get(name) == assignment
         if facts is None and not stays:
-            span = self.cluster.span(placement.nodes)
+            span = self._topology.span(placement.nodes)
             where = "" if span is Span.NODE else f" in a {span.name.lower()}"
             detail = f"{job.model} cannot run {assignment.plan} on {placement.shape} GPUs{where}"
             self._of_job[name] = Violation("runnable", (name,), None, detail)
@@ -192,11 +197,11 @@ class PlacementCheck:
         # Where speeds say nothing, the job holds what it asks for.
         sides = {kind: known.get(kind, NOTHING).beside(job.side) for kind in kinds}
         self._placed[name] = _Placed(assignment, job, sides)
-        crosses = bool(self._uplinks) and self.cluster.span(placement.nodes) is Span.POD
+        crosses = bool(self._uplinks) and self._topology.span(placement.nodes) is Span.POD
         for node, gpus in placement.parts:
             self._on_node.setdefault(node, {})[name] = gpus
             self._due_nodes.add(node)
-            leaf = nodes[node].leaf
+            leaf = self._leaf[node]
             if crosses and leaf in self._uplinks:
                 carried = self._on_uplink.setdefault(leaf, {})
                 share = held_by_part(sides[nodes[node].type.name], len(gpus))[UPLINK]

@@ -17,6 +17,7 @@ from morph_opt.core.domain import (
 )
 from morph_opt.inputs.perf.ests import held_step_s
 from morph_opt.inputs.perf.speed import Configuration, PairSpeeds, SpeedModel, pair_speeds
+from morph_opt.inputs.topology.graph import topology_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class RunLookup:
         if plan.family is PlanFamily.EST:
             return self._of_workers(model, assignment)
         types = tuple(dict.fromkeys(self.cluster.nodes[node].type for node in nodes))
-        key = (model, plan, placement.shape, self.cluster.span(nodes), types)
+        key = (model, plan, placement.shape, topology_of(self.cluster).span(nodes), types)
         if key not in self._facts:
             self._facts[key] = self._ask(*key)
         return self._facts[key]

@@ -24,6 +24,7 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.places import Places
 from morph_opt.inputs.perf.speed import Configuration
+from morph_opt.inputs.topology.graph import topology_of
 from tests.engine.toys import DP, GC, ToySpeeds, job
 
 X = replace(A800_NODE, name="x", gpus=4, cpus=12, host_memory_gib=40.0, rdma_gb_per_s=10.0)
@@ -47,13 +48,13 @@ def enumerated(
     cluster: Cluster, node_type: NodeType, span: Span, row: Configuration, cpus: int
 ) -> bool:
     """Whether any choice of nodes is a place, each looked at by itself."""
-    side, parts = row.side, row.shape.parts
+    side, parts, topology = row.side, row.shape.parts, topology_of(cluster)
     for nodes in permutations(cluster.nodes_of(node_type), len(parts)):
-        if cluster.span(nodes) is not span:
+        if topology.span(nodes) is not span:
             continue
-        used: dict[str, float] = {}
+        used: dict[int, float] = {}
         for part, node in zip(parts, nodes, strict=True):
-            leaf = cluster.nodes[node].leaf
+            leaf = topology.leaf[node]
             used[leaf] = used.get(leaf, 0.0) + part * side.rdma_gb_per_s
         if all(
             part <= node_type.gpus
@@ -63,7 +64,7 @@ def enumerated(
             for part in parts
         ) and (
             span is not Span.POD
-            or all(amount <= cluster.uplink_gb_per_s(leaf) for leaf, amount in used.items())
+            or all(amount <= topology.uplink_gb_per_s[leaf] for leaf, amount in used.items())
         ):
             return True
     return False

@@ -9,27 +9,22 @@ from formulations.resources import LEAST
 from formulations.round.tables import NodeTable, Scope
 from morph_opt.core.domain import Cluster, NodeType
 from morph_opt.core.domain.placement import sides_of
-from morph_opt.inputs.perf.places import spans_of
+from morph_opt.inputs.topology.graph import topology_of
 
 
 def node_table(cluster: Cluster) -> NodeTable:
     """Return the nodes of a cluster as a table, all open."""
     kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
-    leaves = {name: index for index, name in enumerate(cluster.leaf_names)}
-    domains: dict[str, int] = {}
-    domain = [
-        domains.setdefault(node.nvlink_domain or f"node {node.name}", len(domains))
-        for node in cluster.nodes
-    ]
-    limits = [cluster.uplink_gb_per_s(name) for name in leaves]
+    topology = topology_of(cluster)
+    limits = topology.uplink_gb_per_s
     return NodeTable(
         node_class=np.asarray([kinds[node.type] for node in cluster.nodes], dtype=np.int64),
         capacity=_capacity(cluster),
         open=np.ones(len(cluster.nodes), dtype=bool),
-        leaf=np.asarray([leaves[node.leaf] for node in cluster.nodes], dtype=np.int64),
-        domain=np.asarray(domain, dtype=np.int64),
+        leaf=np.asarray(topology.leaf, dtype=np.int64),
+        domain=np.asarray(topology.domain, dtype=np.int64),
         # No traffic can leave the only leaf.
-        uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
+        uplink_gb_per_s=np.asarray(limits if len(limits) > 1 else [np.inf]),
     )
 
 
@@ -43,4 +38,5 @@ def _capacity(cluster: Cluster) -> Floats:
 
 def scopes_of(cluster: Cluster, node_type: NodeType) -> tuple[Scope, ...]:
     """Return the scopes that placements on several nodes of a class may have, tightest first."""
-    return tuple(Scope(int(span)) for span in spans_of(cluster, node_type))
+    spans = topology_of(cluster).spans(cluster.nodes_of(node_type))
+    return tuple(Scope(int(span)) for span in spans)

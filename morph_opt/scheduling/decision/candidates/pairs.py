@@ -27,6 +27,7 @@ from formulations.round.shared import SharedTable
 from formulations.round.tables import RoundProblem
 from morph_opt.core.domain import Cluster, RoundState, Shape
 from morph_opt.inputs.perf.speed import PairSpeeds
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.decision.candidates.slices import ModelSlice
 from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.params import PAIRS, PairParams
@@ -180,7 +181,7 @@ class PairBuilder:
         held = view.states[host].running
         assert held is not None
         shape, kind = held.placement.shape, self._cluster.node_types[node_class]
-        span = self._cluster.span(held.placement.nodes)
+        span = topology_of(self._cluster).span(held.placement.nodes)
         alone_s = float(view.problem.jobs.stay_iteration_s[host])
         found: list[tuple[float, int, tuple[int, tuple[float, float]]]] = []
         for key, jobs in groups.items():

@@ -9,6 +9,7 @@ import numpy as np
 from formulations.round.returns import ReturnTable
 from formulations.round.rules import with_returns
 from morph_opt.core.domain import Cluster
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.decision.candidates.table import RoundView
 
 
@@ -33,7 +34,8 @@ def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
         kept, prices = known.kept, known.prices
         assert kept is not None
         where, first = kept.placement, int(view.offset[job])
-        kind, span = cluster.nodes[where.nodes[0]].type, int(cluster.span(where.nodes))
+        kind = cluster.nodes[where.nodes[0]].type
+        span = int(topology_of(cluster).span(where.nodes))
         by_size = tuple(n for _, n in sorted((-len(gpus), node) for node, gpus in where.parts))
         for row, scoped in enumerate(view.slices[job].rows):
             if (scoped.row.plan, scoped.row.shape.gpus) != keeps:

@@ -40,6 +40,7 @@ from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.memory.filter import MemoryFilter
 from morph_opt.inputs.perf.places import configurations_of, fits_node
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.scheduling.decision.candidates.dominance import Scoped, undominated, with_strictness
 from morph_opt.scheduling.decision.candidates.ests import elastic_slice
 from morph_opt.scheduling.decision.candidates.nodes import node_table, scopes_of
@@ -239,7 +240,7 @@ class CandidateBuilder:
         cluster, placement = self._cluster, held.placement
         assert cluster is not None
         assert self._nodes is not None
-        span = cluster.span(placement.nodes)
+        span = topology_of(cluster).span(placement.nodes)
         kind = int(self._nodes.node_class[placement.nodes[0]])
         # The key has all that the value depends on: node types and spans are slow keys.
         key = (job.model, job.side, kind, placement.shape.parts, held.plan, int(span))
@@ -283,7 +284,7 @@ class CandidateBuilder:
         if held.plan.family is PlanFamily.EST:
             return held_step_s(self.belief, job.model, held, cluster)
         nodes, shape = held.placement.nodes, held.placement.shape
-        node_type, span = cluster.nodes[nodes[0]].type, cluster.span(nodes)
+        node_type, span = cluster.nodes[nodes[0]].type, topology_of(cluster).span(nodes)
         key = (job.model, node_type, shape, held.plan, span)
         if key not in self._speeds:
             model = job.model
@@ -381,7 +382,7 @@ class CandidateBuilder:
         if held.plan.family is PlanFamily.EST:
             return job.side.each
         node_type = self._cluster.nodes[held.placement.nodes[0]].type
-        span = self._cluster.span(held.placement.nodes)
+        span = topology_of(self._cluster).span(held.placement.nodes)
         key = (job.model, job.side, node_type, held.placement.shape, held.plan, span)
         if key not in self._sides:
             what = (held.placement.shape, held.plan, int(span))

@@ -28,6 +28,7 @@ from morph_opt.core.domain.job import LONGEST_JOB_S
 from morph_opt.core.domain.placement import NOTHING, Sides, gpus_beside
 from morph_opt.inputs.perf.ests import why_no_vector, worker_times
 from morph_opt.inputs.perf.speed import Configuration, SpeedModel, pair_speeds
+from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.simulation.metrics.bounds.completion import JobDemand
 from morph_opt.simulation.metrics.bounds.lower import Demands
 
@@ -51,17 +52,14 @@ class Timing(Protocol):
 
 
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
-    """Return the spans that a placement on several nodes of the cluster can have."""
-    domains = [n.nvlink_domain for n in cluster.nodes if n.nvlink_domain is not None]
-    leaves = [node.leaf for node in cluster.nodes]
-    spans = []
-    if len(set(domains)) < len(domains):
-        spans.append(Span.NVLINK)
-    if len(set(leaves)) < len(leaves):
-        spans.append(Span.LEAF)
-    if len(set(leaves)) > 1:
-        spans.append(Span.POD)
-    return tuple(spans) or (Span.LEAF,)
+    """Return the spans that a placement on several nodes of the cluster can have.
+
+    A cluster of one node has `Span.LEAF`, the span that is asked for on one node.
+    """
+    topology = topology_of(cluster)
+    alone = 1 < len(topology.leaf_names) == len(cluster.nodes)
+    spans = topology.spans(range(len(cluster.nodes)))
+    return tuple(span for span in spans if not (alone and span is Span.LEAF))
 
 
 def by_gpu_type(cluster: Cluster) -> tuple[Cluster, ...]:
