@@ -160,7 +160,7 @@ WALK = (
      "formulations.linear_model"),
     ("the answer is applied", "engine.engine", "strict.check", "strict.rules", "domain"),
     ("what happened is logged", "engine.engine", "events.log", "domain"),
-    ("the log becomes figures", "replay.result", "runs.summary", "metrics.history", "events.log"),
+    ("the log becomes figures", "runs.result", "runs.summary", "metrics.history", "events.log"),
 )  # fmt: skip
 """Where one job's data go, leg by leg: each module imports the next, which is no higher."""
 

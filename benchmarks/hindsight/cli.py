@@ -33,13 +33,13 @@ from morph_opt.core.domain import Cluster, InputError
 from morph_opt.core.table import Table
 from morph_opt.inputs.traces.format import LoadedTrace
 from morph_opt.inputs.traces.registry import load_trace
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.metrics.bounds.demands import job_demands
 from morph_opt.simulation.metrics.bounds.lower import avg_jct_lower_bound
+from morph_opt.simulation.runs.result import ReplayResult
 
 FOLDER = Path("reports/hindsight")
 SEGMENT = ("job", "way", "rounds", "blocks", "spots")

@@ -30,8 +30,8 @@ from morph_opt.inputs.perf.analytic.model import AnalyticModel
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.fitting.online import OnlineModel
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.perf.tables.feasible import FeasibleBelief
 from morph_opt.inputs.traces.registry import load_trace
-from morph_opt.replay.belief import FeasibleBelief
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.online import OnlinePolicy

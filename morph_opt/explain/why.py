@@ -18,8 +18,8 @@ from morph_opt.core.documents.options import read_given
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.units import HOUR_S
+from morph_opt.replay.run import at_each, hours, reasons, require_explained, round_at
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.watching import at_each, hours, reasons, require_explained, round_at
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
 from morph_opt.scheduling.explanation.report import UnexplainedError

@@ -25,7 +25,6 @@ from morph_opt.inputs.clusters import cluster_to_tables
 from morph_opt.inputs.perf.speed import Configuration
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
 from morph_opt.live.intervals import RunInterval, placed, settle
-from morph_opt.replay.result import result_of_log
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.policies.base import RoundReport
 from morph_opt.simulation.events.log import (
@@ -45,6 +44,7 @@ from morph_opt.simulation.events.log import (
     Submitted,
 )
 from morph_opt.simulation.runs.jobs import jobs_csv
+from morph_opt.simulation.runs.result import result_of_log
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
 from morph_opt.simulation.runs.summary import summary_json
 from morph_opt.simulation.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of

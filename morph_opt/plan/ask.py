@@ -13,9 +13,9 @@ from morph_opt.inputs.clusters.short import sized_node
 from morph_opt.inputs.traces.resampled import BLOCK_S, LOADS
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
-from morph_opt.replay.prepare import require_scheduler
 from morph_opt.replay.scenario import Scenario
 from morph_opt.scheduling.policies.options import Scheduler
+from morph_opt.scheduling.policies.scheduler import require_scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
 
@@ -119,12 +119,12 @@ def require_decides(scheduler: Scheduler) -> None:
     Raises
     ------
     InputError
-        As `morph_opt.replay.prepare.require_scheduler`, and for what cannot be imported.
+        As `require_scheduler`, and for what cannot be imported.
     """
-    from morph_opt.scheduling.policies.registry import require_found
+    from morph_opt.scheduling.policies.registry import resolve
 
     require_scheduler(scheduler)
-    require_found(scheduler.policy, scheduler.objective)
+    resolve(scheduler.policy, scheduler.objective)
 
 
 def node_type_of(name: str | None, gpus: int | None = None, field: str = "--node-type") -> NodeType:

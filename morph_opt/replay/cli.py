@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from morph_opt.core.commandline.options import add_options, flagged, given_optio
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
 from morph_opt.core.commandline.types import NamedNumbers, named_numbers, whole
-from morph_opt.core.domain import Cluster, InputError
+from morph_opt.core.domain import Cluster, InputError, PlanFamily
 from morph_opt.core.domain.options import asked
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.clusters.equal import EqualNodes
@@ -27,7 +28,6 @@ from morph_opt.replay.scenario import (
     Scenario,
     Workload,
     read_scenario,
-    resolve_cluster,
 )
 from morph_opt.scheduling.policies.options import OPTIONS, Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -45,31 +45,31 @@ WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     began = time.perf_counter()
-    return run_command(make_parser(), lambda given: _begin_or_resume(given, began), argv)
+    return run_command(make_parser(), lambda given: _print(_run(given, began), given), argv)
 
 
-def _begin_or_resume(given: argparse.Namespace, began: float) -> int:
-    """Run a scenario, or finish an interrupted run, and print the result."""
+def _run(given: argparse.Namespace, began: float) -> Summary:
+    """Run a scenario, or finish an interrupted run, and return its figures."""
     from morph_opt.core.extend import named_by_file
     from morph_opt.replay.terminal import require_watchable
     from morph_opt.simulation.runs.read import read_run
     from morph_opt.simulation.runs.write import CONFIG, EVENTS, require_free
 
-    if getattr(given, "watch", False):
+    if "watch" in given:
         require_watchable()
     if "resume" not in given:
         scenario = scenario_from(given)
         if "out" in given:
             require_free(given.out)
-        return _print(_run(scenario, given, began), given)
-    folder, allow_code = given.resume, getattr(given, "allow_code", False)
-    with named_by_file(str(folder / CONFIG), allow_code=allow_code):
+        return _replayed(scenario, given, began)
+    config = given.resume / CONFIG
+    with named_by_file(str(config), allow_code="allow_code" in given):
         _require_resumable(given)
-        scenario = read_scenario(folder / CONFIG)
-        if not (folder / EVENTS).exists():
-            return _print(_run(scenario, given, began), given)
+        scenario = read_scenario(config)
+        if not (given.resume / EVENTS).exists():
+            return _replayed(scenario, given, began)
     _note("the run is complete already", given)
-    return _print(read_run(folder).summary, given)
+    return read_run(given.resume).summary
 
 
 def _require_resumable(given: argparse.Namespace) -> None:
@@ -81,15 +81,17 @@ def _require_resumable(given: argparse.Namespace) -> None:
         raise InputError(f"takes all options from the run; leave out {names}", field="--resume")
 
 
-def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary:
+def _replayed(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary:
     """Prepare a scenario, run it, and return its figures."""
     from morph_opt.replay.prepare import prepare
     from morph_opt.replay.run import run_prepared
     from morph_opt.replay.terminal import shown_progress
-    from morph_opt.replay.watching import watched
 
     prepared = prepare(scenario)
-    _announce(prepared, given)
+    for line in prepared.notes():
+        _note(line, given)
+    for line in prepared.dropped():
+        print(f"dropped: {line}", file=sys.stderr)
     resume = "resume" in given
     out = given.resume if resume else getattr(given, "out", None)
     out = out or _free_default(prepared.scenario)
@@ -98,8 +100,8 @@ def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary
         len(prepared.trace.jobs),
         scenario.cluster.gpus,
         f"{scenario.workload.trace}, {prepared.policy.name}, {scenario.cluster.name}",
-        quiet=getattr(given, "quiet", False),
-        watch=getattr(given, "watch", False),
+        quiet="quiet" in given,
+        watch="watch" in given,
     )
     with _resumable(out), shown as progress:
         result = run_prepared(prepared, out, resume=resume, progress=progress, began=began)
@@ -108,6 +110,66 @@ def _run(scenario: Scenario, given: argparse.Namespace, began: float) -> Summary
     if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:
         _note(_asked(summary, solver), given)
     return summary
+
+
+def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared:
+    """Attach the watchers that the command line asks for to the run's policy.
+
+    Parameters
+    ----------
+    prepared
+        The run.
+    out
+        Its folder, where ``explain.jsonl`` goes.
+    given
+        Arguments by name: ``explain``, ``dump_rounds``, ``dump_every``, ``dump_gz``, ``resume``.
+
+    Raises
+    ------
+    InputError
+        If the policy cannot be watched so, or the folder of states is in use.
+    """
+    explain, folder = bool(given.get("explain")), given.get("dump_rounds")
+    rules = prepared.policy_options.rules
+    if not (explain or folder is not None or rules.rules):
+        return prepared
+
+    from morph_opt.round.decide import make_explainer
+    from morph_opt.round.watch import ExplanationLog, RoundDumper, WatchedPolicy, Watcher
+    from morph_opt.scheduling.explanation.report import Effort
+    from morph_opt.simulation.runs.write import EXPLAIN
+
+    options = prepared.scenario.scheduler
+    watchers: list[Watcher] = []
+    if folder is not None:
+        if any(job.requested_plan.family is PlanFamily.EST for job in prepared.trace.jobs):
+            rule = "cannot store the speeds of workers that take turns"
+            raise InputError(rule, field="--dump-rounds")
+        if options.learns and options.policy != "milp":
+            rule = f"needs the policy milp with {options.learns}, not {options.policy!r}"
+            raise InputError(rule, field="--dump-rounds")
+        watchers.append(
+            RoundDumper(
+                folder,
+                None if options.learns else prepared.belief,
+                prepared.scenario.cluster,
+                sorted({job.model for job in prepared.trace.jobs}),
+                rules,
+                pairs=options.packing,
+                every=given.get("dump_every", 1),
+                compress=bool(given.get("dump_gz")),
+                resume=given.get("resume") is not None,
+            )
+        )
+    if explain:
+        if options.policy != "milp":
+            rule = f"explains the policy milp only, not {options.policy!r}"
+            raise InputError(rule, field="--explain")
+        # Prices of this solve only; displaced jobs are searched when a job is asked about.
+        explainer = make_explainer(prepared.policy_options, Effort(jobs=0))
+        watchers.append(ExplanationLog(out / EXPLAIN, explainer))
+    asked = make_explainer(prepared.policy_options) if rules.rules else None
+    return replace(prepared, policy=WatchedPolicy(prepared.policy, watchers, asked))
 
 
 def make_parser() -> LineParser:
@@ -186,9 +248,7 @@ def _effects(parser: LineParser) -> None:
     parser.only_with("--dump-every", "--dump-rounds")
     parser.only_with("--dump-gz", "--dump-rounds")
     parser.only_with("--allow-code", "--resume")
-    parser.only(
-        "--watch", "shows nothing with --quiet", lambda given: not getattr(given, "quiet", False)
-    )
+    parser.only("--watch", "shows nothing with --quiet", lambda given: "quiet" not in given)
     parser.only(
         "--explain",
         "explains the policy milp only",
@@ -234,7 +294,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
 
-def scenario_from(arguments: argparse.Namespace) -> Scenario:
+def scenario_from(given: argparse.Namespace) -> Scenario:
     """Return the scenario of a command line.
 
     Raises
@@ -243,68 +303,56 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
         If a value is out of range or two options contradict each other.
     """
     try:
-        return _scenario(arguments)
+        return _scenario(given)
     except InputError as error:
         raise flagged(error, *PARTS.values(), EqualNodes) from error
 
 
 def _scenario(given: argparse.Namespace) -> Scenario:
     from morph_opt.inputs.traces.registry import home_cluster
-    from morph_opt.round.reader import read_snapshot
-    from morph_opt.scheduling.policies.registry import require_understood
+    from morph_opt.scheduling.policies.registry import resolve
 
-    options = {part: given_options(given, kind) for part, kind in PARTS.items()}
-    workload, scheduler = options["workload"], options["scheduler"]
     cluster = _cluster(given)
-    if "state" in workload:
-        begin = read_snapshot(workload["state"]).state
-        cluster = begin.cluster
-        workload.setdefault("trace", STATE_TRACE)
-        options["engine"].setdefault("interval_s", begin.interval_s)
-    asked_for = Workload(**workload)
+    options = {part: given_options(given, kind) for part, kind in PARTS.items()}
+    if "state" in options["workload"]:
+        options["workload"].setdefault("trace", STATE_TRACE)
+    workload = Workload(**options["workload"])
     # Refuse options that do not apply to the trace, whatever the cluster.
-    home_cluster(asked_for.trace, **asked_for.trace_options)
-    require_understood(
-        scheduler.get("policy", Scheduler().policy),
-        scheduler.get("objective", Scheduler().objective),
-        [name for name in scheduler if name in OPTIONS],
-    )
-    if "seed" in workload:
-        _require_seeded(options)
-        for part in ("failures", "scheduler"):
-            options[part].setdefault("seed", workload["seed"])
+    home_cluster(workload.trace, **workload.trace_options)
+    plain = Scenario(cluster=cluster, workload=workload, seed=options["workload"].get("seed"))
+    parts = {part: replace(getattr(plain, part), **options[part]) for part in PARTS}
+    decider = resolve(parts["scheduler"].policy, parts["scheduler"].objective, follow=False)
+    decider.require_understood(name for name in options["scheduler"] if name in OPTIONS)
+    if "seed" in options["workload"]:
+        _require_seeded(options, parts)
+    cluster = plain.cluster
     if "prices" in given:
-        prices = named_numbers(given.prices, "--prices")
-        cluster = resolve_cluster(cluster, asked_for)
         try:
-            cluster = cluster.with_prices(prices)
+            cluster = cluster.with_prices(named_numbers(given.prices, "--prices"))
         except InputError as error:
             raise InputError(error.rule, field="--prices") from error
-    return Scenario(
-        cluster=cluster, **{part: kind(**options[part]) for part, kind in PARTS.items()}
-    )
+    return plain.replaced(cluster=cluster, **parts)
 
 
 def _cluster(given: argparse.Namespace) -> Cluster | None:
     """Return the given cluster; None for that of the trace."""
-    equal: dict[str, Any] = given_options(given, EqualNodes)
     if "cluster" in given:
         return load_cluster(given.cluster)
+    equal: dict[str, Any] = given_options(given, EqualNodes)
     return EqualNodes(**equal).cluster() if equal else None
 
 
-def _require_seeded(options: Mapping[str, Mapping[str, Any]]) -> None:
+def _require_seeded(options: Mapping[str, Mapping[str, Any]], parts: Mapping[str, Any]) -> None:
     """Refuse a seed that has no effect."""
     from morph_opt.inputs.traces.registry import takes_seed
     from morph_opt.scheduling.policies.registry import draws
 
-    workload, scheduler, failures = (options[n] for n in ("workload", "scheduler", "failures"))
-    trace = workload.get("trace", Workload().trace)
-    policy = scheduler.get("policy", Scheduler().policy)
-    by_failures = "mtbf_s" in failures and "seed" not in failures
-    by_policy = draws(policy, packing="packing" in scheduler) and "seed" not in scheduler
-    if not (by_failures or by_policy or takes_seed(trace, workload.get("jobs_as"))):
-        rule = f"has no effect: nothing is drawn in trace {trace!r}, nor by this policy"
+    workload, scheduler = parts["workload"], parts["scheduler"]
+    by_failures = parts["failures"].mtbf_s is not None and "seed" not in options["failures"]
+    by_policy = draws(scheduler.policy, packing=scheduler.packing)
+    by_policy = by_policy and "seed" not in options["scheduler"]
+    if not (by_failures or by_policy or takes_seed(workload.trace, workload.jobs_as)):
+        rule = f"has no effect: nothing is drawn in trace {workload.trace!r}, nor by this policy"
         raise InputError(rule, field="--seed")
 
 
@@ -317,20 +365,6 @@ def _asked(summary: Summary, solver: str) -> str:
     asked = sum(settled.get(step, 0) for step in SOLVING)
     said = f"--solver {solver} decided {asked:,} of {summary.rounds:,} rounds"
     return said if asked == summary.rounds else f"{said}; with --method exact it is asked in all"
-
-
-def _announce(prepared: Prepared, given: argparse.Namespace) -> None:
-    """Print the source of the jobs, and the dropped ones."""
-    _note(prepared.source.notice, given)
-    if prepared.scenario.scheduler.chosen is not None:
-        _note(prepared.scenario.scheduler.chosen, given)
-    if prepared.source.account is not None:
-        for line in prepared.source.account.texts():
-            _note(line, given)
-    for job, rule in prepared.jobs.skipped:
-        print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
-    for job, rule in prepared.jobs.infeasible:
-        print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
 def _free_default(scenario: Scenario) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,28 +12,33 @@ from morph_opt.core.documents import JSON_BYTES, parse_json, read_bytes
 from morph_opt.core.documents.source import read_text
 from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
 from morph_opt.core.domain.errors import typed
-from morph_opt.core.domain.options import changed
+from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.trace import Search
-from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
+from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.traces.format import STATE_TRACE, LoadedTrace
-from morph_opt.replay.belief import make_belief, require_belief
-from morph_opt.replay.check import Checked, check
+from morph_opt.inputs.traces.registry import absolute_spec, load_trace
 from morph_opt.round.reader import read_snapshot
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.spec import read_rules
+from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
+from morph_opt.scheduling.policies.auto import chosen
 from morph_opt.scheduling.policies.base import Policy
-from morph_opt.scheduling.policies.options import OPTIONS
+from morph_opt.scheduling.policies.objectives.deadlines import prices_of
+from morph_opt.scheduling.policies.registry import Decider, resolve
+from morph_opt.scheduling.policies.scheduler import learning_policy, make_belief
+from morph_opt.simulation.engine.initial import on_cluster, require_initial, with_prices
 from morph_opt.simulation.engine.node_events import (
     NodeEvent,
     merged,
     random_failures,
     read_node_events,
 )
+from morph_opt.simulation.metrics.bounds.demands import impossible_jobs, infeasible_slos
 
 if TYPE_CHECKING:
     from morph_opt.replay.scenario import Scenario, Workload
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.scheduling.decision.rules.model import OperatorRules
     from morph_opt.scheduling.policies.options import PolicyOptions, Scheduler
-    from morph_opt.scheduling.policies.registry import Decider
     from morph_opt.simulation.engine.config import ReplayConfig
 
 
@@ -110,8 +115,6 @@ def continued(
 
 def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace:
     """Load a trace; a `Trace` gets the speeds of the built-in model."""
-    from morph_opt.inputs.traces.registry import load_trace
-
     if isinstance(given, str):
         return load_trace(given, seed=workload.seed, **workload.trace_options)
     if isinstance(given, LoadedTrace):
@@ -120,6 +123,28 @@ def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace
 
     notice = f"{given.name}: your jobs, speeds of the built-in performance model"
     return LoadedTrace(given, builtin_model(), "file", notice)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Jobs of a run, without those that were dropped.
+
+    Parameters
+    ----------
+    trace
+        The jobs.
+    skipped
+        Jobs that were dropped because they can never run, with the rule.
+    infeasible
+        Jobs whose SLO cannot be met, with the rule; they run without it.
+    initial
+        State to begin with; None if there is none.
+    """
+
+    trace: Trace
+    skipped: tuple[tuple[Job, str], ...]
+    infeasible: tuple[tuple[Job, str], ...]
+    initial: RoundState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +183,21 @@ class Prepared:
         """Speeds by which jobs advance."""
         return self.source.truth
 
+    def notes(self) -> Iterator[str]:
+        """Yield lines on the source of the jobs and on the choice of ``auto``."""
+        yield self.source.notice
+        if self.scenario.scheduler.chosen is not None:
+            yield self.scenario.scheduler.chosen
+        if self.source.account is not None:
+            yield from self.source.account.texts()
+
+    def dropped(self) -> Iterator[str]:
+        """Yield a line per dropped job and per dropped SLO."""
+        for job, rule in self.jobs.skipped:
+            yield f"job {job.name} can never run: {rule}"
+        for job, rule in self.jobs.infeasible:
+            yield f"the SLO of job {job.name}: {rule}"
+
     def node_events(self) -> Iterable[NodeEvent]:
         """Return a fresh stream of node events."""
         failures, cluster = self.scenario.failures, self.scenario.cluster
@@ -165,17 +205,16 @@ class Prepared:
         if failures.events:
             streams.append(read_node_events(Path(failures.events), cluster))
         if failures.mtbf_s is not None and failures.mttr_s is not None:
-            streams.append(
-                random_failures(
-                    cluster, mtbf_s=failures.mtbf_s, mttr_s=failures.mttr_s, seed=failures.seed
-                )
-            )
+            means = {"mtbf_s": failures.mtbf_s, "mttr_s": failures.mttr_s}
+            streams.append(random_failures(cluster, **means, seed=failures.seed))
         return merged(*streams)
 
     def fresh_policy(self) -> Policy:
         """Return a new policy of the same kind; one object serves one run."""
         scheduler = self.scenario.scheduler
-        return make_policy(self.decider, scheduler, self.belief, self.truth, self.policy_options)
+        return learning_policy(
+            self.decider, scheduler, self.belief, self.truth, self.policy_options
+        )
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -186,17 +225,15 @@ def prepare(scenario: Scenario) -> Prepared:
     InputError
         For everything that a user can cause.
     """
-    from morph_opt.scheduling.policies.registry import resolve
-
     scheduler, engine = scenario.scheduler, scenario.engine
+    decider = resolve(scenario.policy, scenario.objective)
     source, snapshot = load(scenario.workload, scenario.trace)
     if engine.first_start_s is None and source.first_start_s is not None:
         engine = replace(engine, first_start_s=source.first_start_s)
     belief = make_belief(scheduler, source.truth)
-    decider = resolve(scenario.policy, scenario.objective)
     options = scheduler.options(_rules(scheduler, decider, scenario.cluster, snapshot))
-    policy = make_policy(decider, scheduler, belief, source.truth, options)
-    jobs = check(scenario, engine, source, snapshot, decider, belief, options)
+    policy = learning_policy(decider, scheduler, belief, source.truth, options)
+    jobs = _check(scenario, engine, source, snapshot, decider, belief, options)
     recorded = _recorded(scenario, engine, jobs.trace)
     return Prepared(recorded, source, jobs, decider, belief, options, policy)
 
@@ -205,9 +242,6 @@ def _rules(
     scheduler: Scheduler, decider: Decider, cluster: Cluster, snapshot: Snapshot | None
 ) -> OperatorRules:
     """Return the operator's rules, from their file or from the state."""
-    from morph_opt.scheduling.decision.rules.model import OperatorRules
-    from morph_opt.scheduling.decision.rules.spec import read_rules
-
     if scheduler.rules:
         rules = read_rules(scheduler.rules, cluster)
         decider.require_understood(("rules",))
@@ -217,62 +251,131 @@ def _rules(
     return OperatorRules()
 
 
-def _digest(file: str | None) -> str | None:
-    """Return the SHA-256 of a file; None for no file."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
-
-
-def require_scheduler(scheduler: Scheduler) -> None:
-    """Refuse a scheduler that fails for every trace, without importing or making anything.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and options that the policy does not know.
-    """
-    from morph_opt.scheduling.policies.registry import require_named, require_understood
-    from morph_opt.scheduling.solvers.registry import require_named as require_solver_named
-
-    require_named(scheduler.policy, scheduler.objective)
-    given = [name for name in changed(scheduler) if name in OPTIONS]
-    require_understood(scheduler.policy, scheduler.objective, given)
-    require_solver_named(scheduler.solver)
-    require_belief(scheduler)
-
-
-def make_policy(
+def _check(
+    scenario: Scenario,
+    engine: ReplayConfig,
+    source: LoadedTrace,
+    snapshot: Snapshot | None,
     decider: Decider,
-    scheduler: Scheduler,
     belief: SpeedModel,
-    truth: SpeedModel,
     options: PolicyOptions,
-) -> Policy:
-    """Return a new policy; its learning leaves the belief unchanged.
+) -> Checked:
+    """Check that the jobs can run, that their SLOs can be kept, and that the state fits.
 
     Raises
     ------
     InputError
-        If the policy cannot be made, or cannot learn.
+        If a job can never run or an SLO cannot be met, unless such are dropped; if the state does
+        not fit trace and cluster.
     """
-    from morph_opt.inputs.perf.tables.tried import TriedModel
-    from morph_opt.scheduling.policies.online import OnlinePolicy
+    cluster, jobs = scenario.cluster, source.trace.jobs
+    _require_fitting(scenario, engine, source, decider)
+    decider.require_effect(options, jobs)
+    infeasible: tuple[tuple[Job, str], ...] = ()
+    stranded = stranded_jobs(options.rules, jobs, belief, cluster)
+    if decider.rule.prices:
+        prices_of(cluster)
+        infeasible = infeasible_slos(jobs, source.truth, cluster)
+        _require_dropped(infeasible, scenario, "{}", "SLOs")
+    trace, skipped = _possible(source, scenario, belief, stranded)
+    if scenario.failures.events:
+        read_node_events(Path(scenario.failures.events), cluster)
+    initial = None
+    if snapshot is not None:
+        try:
+            require_initial(snapshot.state, source.trace, cluster, engine)
+        except InputError as error:
+            raise error.located(file=scenario.workload.state) from error
+        initial = with_prices(on_cluster(snapshot.state, cluster, trace.jobs), engine)
+    return Checked(trace, skipped, infeasible, initial)
 
-    if scheduler.packing and scheduler.online_fit:
-        raise InputError(f"cannot be combined with {typed('--online-fit')}", field="--packing")
-    if scheduler.packing:
-        require_pair_speeds(truth)
 
-    def make(known: SpeedModel) -> Policy:
-        return decider.make(known, options)
+def _require_fitting(
+    scenario: Scenario, engine: ReplayConfig, source: LoadedTrace, decider: Decider
+) -> None:
+    """Refuse options that do not fit the trace: unknown models or tenants, slices too short."""
+    trace = source.trace
+    models, tenants = engine.restart_s_by_model, scenario.scheduler.entity_weights
+    for field, what, asked in (
+        ("--restart-s", "model", models),
+        ("--entity-weights", "tenant", tenants),
+    ):
+        names = sorted({getattr(job, what) for job in trace.jobs})
+        for name in (one for one in asked if one not in names):
+            some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise InputError(
+                f"unknown {what} {name!r}{did_you_mean(name, names)}; trace {trace.name!r} has "
+                f"{some}",
+                field=field,
+            )
+    # A measured table may require speeds for every GPU type instead of leaving some unused.
+    require_cluster = getattr(source.truth, "require_cluster", None)
+    if require_cluster is not None:
+        require_cluster(scenario.cluster)
+    slowest_s = max(engine.restart_s, *engine.restart_s_by_model.values(), 0.0)
+    if decider.rule.slices and slowest_s >= engine.interval_s:
+        rule = (
+            f"must be below the round of {engine.interval_s:g} s for time slices, got {slowest_s:g}"
+        )
+        raise InputError(rule, field="--restart-s")
 
-    if isinstance(belief, TriedModel):
-        return OnlinePolicy(belief.fresh(), truth, make, "--belief")
-    if scheduler.online_fit:
-        # Imported here, because only it needs linear algebra.
-        from morph_opt.inputs.perf.fitting.online import OnlineModel
 
-        return OnlinePolicy(OnlineModel(belief), truth, make)
-    return make(belief)
+def _possible(
+    source: LoadedTrace,
+    scenario: Scenario,
+    belief: SpeedModel,
+    stranded: Iterable[tuple[Job, str]],
+) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
+    """Return the trace without jobs that can never run, and those, or refuse them."""
+    trace, cluster = source.trace, scenario.cluster
+    faults = [*impossible_jobs(trace.jobs, source.truth, cluster)]
+    if belief is not source.truth:
+        seen = f" (as the belief {scenario.scheduler.belief!r} sees it)"
+        more = impossible_jobs(trace.jobs, belief, cluster)
+        faults += ((job, rule + seen) for job, rule in more)
+    first: dict[str, tuple[Job, str]] = {}
+    for job, rule in (*faults, *stranded):
+        first.setdefault(job.name, (job, rule))
+    found = tuple(first.values())
+    if not found:
+        return trace, ()
+    elsewhere = _elsewhere(source.truth, cluster)
+    _require_dropped(found, scenario, "can never run: {}", "jobs", elsewhere)
+    dropped = {job.name for job, _ in found}
+    kept = tuple(job for job in trace.jobs if job.name not in dropped)
+    if not kept:
+        rule = f"no job of the trace can ever run{elsewhere}"
+        raise InputError(rule, file=scenario.workload.trace, field="jobs")
+    return trace.of_jobs(kept), found
+
+
+def _require_dropped(
+    found: Sequence[tuple[Job, str]], scenario: Scenario, rule: str, what: str, advice: str = ""
+) -> None:
+    """Refuse jobs with these faults unless such are dropped; the first one is named."""
+    if found and not scenario.workload.skip_impossible:
+        job, fault = found[0]
+        others = f" ({len(found) - 1} more such {what})" if len(found) > 1 else ""
+        drops = f"{typed('--skip-impossible')} drops such {what}"
+        raise InputError(
+            f"{rule.format(fault)}{others}; {drops}{advice}",
+            file=scenario.workload.trace,
+            field=f"job {job.name}",
+        )
+
+
+def _elsewhere(truth: SpeedModel, cluster: Cluster) -> str:
+    """Return advice for a log whose jobs ran on GPU types that the cluster lacks."""
+    of_log = getattr(truth, "types_not_in", None)
+    strange = of_log(cluster) if of_log is not None else ()
+    if not strange:
+        return ""
+    has = ", ".join(kind.name for kind in cluster.gpu_types)
+    return (
+        f"; the log's GPU types are {', '.join(strange)}, the cluster has {has}: name one with "
+        f"{typed('--cluster')} NODESxGPUS:TYPE, or let jobs run on any with "
+        f"{typed('--gpu-types')} ignore"
+    )
 
 
 def _recorded(scenario: Scenario, engine: ReplayConfig, trace: Trace) -> Scenario:
@@ -283,33 +386,47 @@ def _recorded(scenario: Scenario, engine: ReplayConfig, trace: Trace) -> Scenari
     InputError
         If a file is not the one whose digest is recorded.
     """
-    from morph_opt.inputs.traces.registry import absolute_spec
-    from morph_opt.scheduling.policies.auto import chosen
-
     workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
-    digests = (_digest(failures.events), _digest(scheduler.rules))
-    begin = None if workload.state is None else state_digest(workload.state)
-    _require_same("state", workload.state_sha256, begin, workload.state)
-    _require_same("trace", workload.sha256, trace.sha256, workload.trace)
-    _require_same("events", failures.events_sha256, digests[0], failures.events)
-    _require_same("rules", scheduler.rules_sha256, digests[1], scheduler.rules)
+    found = {
+        "state": None if workload.state is None else state_digest(workload.state),
+        "trace": trace.sha256,
+        "events": _digest(failures.events),
+        "rules": _digest(scheduler.rules),
+    }
+    for what, recorded, file in (
+        ("state", workload.state_sha256, workload.state),
+        ("trace", workload.sha256, workload.trace),
+        ("events", failures.events_sha256, failures.events),
+        ("rules", scheduler.rules_sha256, scheduler.rules),
+    ):
+        if recorded is not None and recorded != found[what]:
+            digests = f"sha256 {str(found[what])[:12]}, not {recorded[:12]}"
+            rule = f"is not the {what} that the run began with ({digests})"
+            raise InputError(rule, file=file, field=what)
     return scenario.replaced(
         engine=engine,
         workload=replace(
             workload,
             trace=absolute_spec(workload.trace),
-            sha256=trace.sha256,
+            sha256=found["trace"],
             state=_absolute(workload.state),
-            state_sha256=begin,
+            state_sha256=found["state"],
         ),
-        failures=replace(failures, events=_absolute(failures.events), events_sha256=digests[0]),
+        failures=replace(
+            failures, events=_absolute(failures.events), events_sha256=found["events"]
+        ),
         scheduler=replace(
             scheduler,
             rules=_absolute(scheduler.rules),
-            rules_sha256=digests[1],
+            rules_sha256=found["rules"],
             chosen=chosen(scheduler.policy, scheduler, trace.jobs),
         ),
     )
+
+
+def _digest(file: str | None) -> str | None:
+    """Return the SHA-256 of a file; None for no file."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
 def state_digest(path: str) -> str:
@@ -323,13 +440,3 @@ def state_digest(path: str) -> str:
 
 def _absolute(file: str | None) -> str | None:
     return str(Path(file).resolve()) if file else None
-
-
-def _require_same(what: str, recorded: str | None, found: str | None, file: str | None) -> None:
-    if recorded is not None and recorded != found:
-        raise InputError(
-            f"is not the {what} that the run began with "
-            f"(sha256 {str(found)[:12]}, not {recorded[:12]})",
-            file=file,
-            field=what,
-        )

@@ -7,17 +7,18 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.core.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.core.domain.options import changed
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
-from morph_opt.replay.prepare import Prepared
-from morph_opt.replay.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
+from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
 from morph_opt.scheduling.strict.rules import AllocationError
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -41,6 +42,7 @@ from morph_opt.simulation.metrics.history import Scalar
 from morph_opt.simulation.runs.early import EarlyEnd
 from morph_opt.simulation.runs.jobs import jobs_csv
 from morph_opt.simulation.runs.read import folder_parts
+from morph_opt.simulation.runs.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
 from morph_opt.simulation.runs.slo import Slo
 from morph_opt.simulation.runs.summary import summary_json
@@ -55,6 +57,9 @@ from morph_opt.simulation.runs.write import (
     create_folder,
     reopen_rounds,
 )
+
+if TYPE_CHECKING:
+    from morph_opt.replay.scenario import Scenario
 
 LOG_ACCOUNT = "log.json"
 """File of a run folder with the report on the log from which its jobs were read."""
@@ -433,3 +438,135 @@ def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
             case _:
                 pass
     return Decision(Allocation(tuple(held.values())), report)
+
+
+# ---------------------------------------------------------------- reasons afterwards
+
+
+def require_explained(policy: str, folder: Path | None = None) -> None:
+    """Refuse to explain decisions of policies other than ``milp``.
+
+    Raises
+    ------
+    InputError
+        Unless the policy is ``milp``.
+    """
+    if policy != "milp":
+        rule = f"explains the policy milp only, not {policy!r}"
+        raise InputError(rule, file=None if folder is None else str(folder))
+
+
+def round_at(events: Iterable[Event], at_s: float) -> RoundDecided:
+    """Return the round at an instant, or the next one after it.
+
+    Raises
+    ------
+    InputError
+        If the run has none.
+    """
+    for event in events:
+        if isinstance(event, RoundDecided) and event.time_s >= at_s:
+            return event
+    raise InputError(f"the run has no round at {at_s:g} s or later", field="at_s")
+
+
+def repeated(
+    prepared: Prepared, events: Sequence[Event], wanted: set[int]
+) -> Iterator[tuple[RoundState, Decision]]:
+    """Yield state and recorded decision of these rounds; `observe` is called for all others.
+
+    Raises
+    ------
+    InputError
+        If the log does not follow from the run's inputs.
+    """
+    scenario = prepared.scenario
+    engine = Engine(
+        prepared.trace,
+        scenario.cluster,
+        prepared.truth,
+        scenario.engine,
+        prepared.node_events(),
+        prepared.jobs.initial,
+    )
+    chunk: list[Event] = []
+    for event in events:
+        chunk.append(event)
+        if not isinstance(event, RoundDecided):
+            continue
+        state = engine.advance()
+        if state is None or state.index != event.index:
+            raise InputError("does not follow from the run's inputs", field="events")
+        decision = recorded_decision(state, chunk)
+        if state.index in wanted:
+            yield state, decision
+        else:
+            prepared.policy.observe(state)
+        if event.index >= max(wanted):
+            return
+        engine.apply(decision)
+        engine.take_events()
+        chunk = []
+
+
+def reasons(
+    scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
+) -> Iterator[str]:
+    """Yield the reason for a job's allocation in each of these rounds, by solving them again.
+
+    Raises
+    ------
+    InputError
+        If the log does not follow from the run's inputs, or the job is in none of the rounds.
+    """
+    from morph_opt.round.decide import make_explainer
+    from morph_opt.scheduling.explanation.report import Effort, UnexplainedError
+    from morph_opt.scheduling.explanation.text import job_text
+
+    prepared = prepare(scenario)
+    explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
+
+    def told() -> Iterator[tuple[float, str]]:
+        for state, decided in repeated(prepared, events, wanted):
+            again = prepared.policy.decide(state)
+            if again.evidence is None:
+                continue
+            try:
+                text = job_text(explainer.explain(again.evidence, again.allocation), job)
+            except UnexplainedError as error:
+                text = f"{job}: {error}"
+            if again.allocation.by_job().get(job) != decided.allocation.by_job().get(job):
+                text += "\n(solved again, it gets something else: a tie or a time limit)"
+            yield state.time_s, text
+
+    return at_each(told())
+
+
+def reason_at(scenario: Scenario, events: Sequence[Event], job: str, at_s: float) -> str:
+    """Explain one round of a replay.
+
+    Raises
+    ------
+    InputError
+        If the policy is not ``milp``, or there is no such round or job.
+    """
+    require_explained(scenario.scheduler.policy)
+    wanted = {round_at(events, at_s).index}
+    found = list(reasons(scenario, events, wanted, job))
+    if not found:
+        raise InputError("the round has no jobs", field="job")
+    return found[-1]
+
+
+def at_each(told: Iterable[tuple[float, str]]) -> Iterator[str]:
+    """Yield a line per instant; a repeated text becomes ``the same``."""
+    last = ""
+    for time_s, text in told:
+        shown = "the same" if text == last else text.replace("\n", "\n  ")
+        yield f"at {hours(time_s)}: {shown}"
+        last = text
+
+
+def hours(time_s: float) -> str:
+    """Format an instant in hours."""
+    return f"{time_s / HOUR_S:.2f} h"

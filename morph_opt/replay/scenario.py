@@ -194,7 +194,7 @@ class Scenario:
             engine = engine or ReplayConfig(interval_s=begin.interval_s)
         fields = {
             "workload": jobs,
-            "cluster": resolve_cluster(cluster, jobs),
+            "cluster": _resolved(cluster, jobs),
             "scheduler": _with(scheduler or Scheduler(), {"seed": seed} | words),
             "engine": engine or ReplayConfig(),
             "failures": _with(failures or Failures(), {"seed": seed}),
@@ -344,8 +344,7 @@ class Scenario:
             If a policy of one's own breaks a rule.
         """
         from morph_opt.replay.prepare import prepare
-        from morph_opt.replay.run import run_prepared
-        from morph_opt.replay.watching import reason_at
+        from morph_opt.replay.run import reason_at, run_prepared
         from morph_opt.simulation.runs.read import Run
 
         require_type("out", out, str, Path, None)
@@ -395,7 +394,7 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
     return replace(part, **short)
 
 
-def resolve_cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
+def _resolved(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
     """Return the cluster that is given, else that of the trace, else the default."""
     from morph_opt.inputs.traces.registry import home_cluster
 

@@ -13,7 +13,7 @@ from morph_opt.core.commandline.progress import stderr_progress
 from morph_opt.core.documents import LINES_BYTES, read_bytes
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.arguments import require_each, require_type
-from morph_opt.replay.prepare import require_scheduler
+from morph_opt.scheduling.policies.scheduler import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.executors import FIELD, default_on, executor

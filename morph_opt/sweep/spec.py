@@ -15,8 +15,8 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.options import Setting, asked
-from morph_opt.replay.prepare import require_scheduler
 from morph_opt.replay.scenario import PARTS, Scenario
+from morph_opt.scheduling.policies.scheduler import require_scheduler
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.order import Limits
 

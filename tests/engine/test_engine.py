@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morph_opt.core.domain import Cluster, InputError, Trace
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -29,6 +28,7 @@ from morph_opt.simulation.events.log import (
     event_to_line,
 )
 from morph_opt.simulation.metrics.capacity import rounds_over_capacity
+from morph_opt.simulation.runs.result import ReplayResult
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 SPEEDS = ToySpeeds({"m": 8.0}, counts=(1, 2, 4))

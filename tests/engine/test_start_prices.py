@@ -8,11 +8,11 @@ import pytest
 
 from morph_opt.core.domain import Cluster, InputError, JobState, RoundState, Trace
 from morph_opt.core.domain.starting import StartPrices
-from morph_opt.replay.check import with_prices
 from morph_opt.replay.prepare import continued
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.initial import with_prices
 from morph_opt.simulation.engine.node_events import NodeEvent
 from morph_opt.simulation.events.log import (
     NodeStatus,

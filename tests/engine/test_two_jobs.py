@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.core.domain import Trace
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import (
@@ -22,6 +21,7 @@ from morph_opt.simulation.events.log import (
     StopCause,
     Submitted,
 )
+from morph_opt.simulation.runs.result import ReplayResult
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 
 TRACE = Trace.of("two", [job("a", 0.0, 100), job("b", 70.0, 30)])

@@ -11,8 +11,8 @@ from morph_opt.core.domain import InputError
 from morph_opt.explain.cli import main
 from morph_opt.explain.why import stretches, why
 from morph_opt.replay.prepare import prepare
+from morph_opt.replay.run import repeated
 from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.watching import repeated
 from morph_opt.scheduling.policies.objectives.plain import Jct
 from morph_opt.simulation import runs
 from morph_opt.simulation.engine.config import ReplayConfig

@@ -21,12 +21,12 @@ from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.fitting.online import OnlineModel
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.policies.online import OnlinePolicy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.runs.result import ReplayResult
 
 TRUTH = builtin_model()
 CLUSTER = Cluster.uniform(2, A800_NODE)

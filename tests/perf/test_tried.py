@@ -28,13 +28,13 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.tried import TriedModel
 from morph_opt.replay import cli
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.policies.online import OnlinePolicy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import Preempted, Shared, Started
+from morph_opt.simulation.runs.result import ReplayResult
 from tests.engine.packing_toys import PairedToys
 from tests.engine.toys import DP, GC, ToySpeeds, cluster, hold, job, node_type
 from tests.replay.test_run_folder import assert_same, interrupted

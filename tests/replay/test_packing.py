@@ -17,7 +17,6 @@ import pytest
 
 from morph_opt.core.domain import Trace
 from morph_opt.replay import cli
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.strict.rules import AllocationError
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -37,6 +36,7 @@ from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_dema
 from morph_opt.simulation.metrics.capacity import rounds_over_capacity
 from morph_opt.simulation.metrics.history import read_history
 from morph_opt.simulation.runs.early import MissedError
+from morph_opt.simulation.runs.result import ReplayResult
 from morph_opt.simulation.runs.slo import Slo
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job

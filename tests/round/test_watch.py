@@ -16,9 +16,9 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.memory.filter import MemoryFilter
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.replay import cli
+from morph_opt.replay.cli import watched
 from morph_opt.replay.prepare import prepare
 from morph_opt.replay.scenario import Scenario
-from morph_opt.replay.watching import watched
 from morph_opt.round import reader
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from morph_opt.core.domain import InputError, Trace
-from morph_opt.replay.result import ReplayResult
 from morph_opt.replay.run import replay
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import (
@@ -25,6 +24,7 @@ from morph_opt.simulation.events.log import (
 )
 from morph_opt.simulation.runs.jobs import FORMER, job_rows, jobs_csv
 from morph_opt.simulation.runs.read import Parts, Run, read_run
+from morph_opt.simulation.runs.result import ReplayResult
 from morph_opt.simulation.runs.rounds import RoundRow, row_to_line
 from morph_opt.simulation.runs.summary import FIGURES, Summary
 from tests.engine.toys import Shuffler, ToySpeeds, cluster, random_trace

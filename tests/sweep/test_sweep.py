@@ -17,7 +17,7 @@ import morph_opt as mo
 from benchmarks.readme.cases import SCHEDULERS
 from morph_opt.core.domain import InputError
 from morph_opt.replay.cli import make_parser, scenario_from
-from morph_opt.replay.prepare import require_scheduler
+from morph_opt.scheduling.policies.scheduler import require_scheduler
 from morph_opt.simulation.runs.slo import Slo
 from morph_opt.sweep import (
     Cell,

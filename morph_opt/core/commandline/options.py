@@ -92,26 +92,6 @@ def _split(values: list[tuple[str | None, float]], name: str, one: Setting) -> d
     return for_all | ({one.about.by_name: single} if single else {})
 
 
-def words_of(
-    given: argparse.Namespace, subject: type[Any], names: Iterable[str] | None = None
-) -> list[str]:
-    """Return the given options of a subject as words of a command line; see `add_options`."""
-    found = []
-    known = asked(subject)
-    for name in known if names is None else names:
-        one = known[name]
-        value = getattr(given, dest_of(one), None)
-        if value is None or one.about.hidden:
-            continue
-        if one.kind is bool:
-            found.append(one.flag)
-        elif one.about.by_name:
-            found += [f"{one.flag}={of}={v}" if of else f"{one.flag}={v}" for of, v in value]
-        else:
-            found.append(f"{one.flag}={value}")
-    return found
-
-
 def flagged(error: InputError, *subjects: type[Any]) -> InputError:
     """Return an error about a field as one about its option."""
     for subject in subjects:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -43,8 +43,6 @@ __all__ = [
     "draws",
     "make_objective",
     "make_policy",
-    "require_found",
-    "require_named",
     "resolve",
 ]
 
@@ -73,49 +71,76 @@ def make_objective(
     InputError
         If there is none.
     """
-    spec = resolve_objective(name)
+    spec = _spec("objective", name)
     if belief is None and spec.memory:
-        raise _unknown("objective", name, OBJECTIVES, "Class")
+        raise InputError(f"objective {name!r} needs a belief", field="belief")
     # An objective without memory looks at no speeds but those of the problem.
-    return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
+    made: Objective[Any] = spec.make(cast(SpeedModel, belief), options or PolicyOptions())
+    return made
 
 
-def resolve_objective(given: AnyObjective) -> ObjectiveSpec:
-    """Return the objective that a caller gives.
+def _spec(word: str, given: Any, *, follow: bool = True) -> PolicySpec[Any]:
+    """Return the policy or objective that a caller gives by name or as a value; make nothing.
+
+    Parameters
+    ----------
+    word
+        ``"policy"`` or ``"objective"``.
+    given
+        Name, import path, object, or what makes one.
+    follow
+        Whether an import path is imported.
 
     Raises
     ------
     InputError
         If there is none of this name, or the value makes none.
     """
-    if isinstance(given, str) and given in OBJECTIVES:
-        return OBJECTIVES[given]
-    name, maker = _own("objective", given)
-
-    def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
-        made = made_by(maker, name, "--objective", "objective(belief, options)", belief, options)
-        if not isinstance(made, Objective):
-            rule = f"{name!r} makes no objective: {kind_of(made)} is no morph_opt.Objective"
-            raise InputError(rule, field="--objective")
-        return made
-
-    return PolicySpec(name, make, "", "", rest="yes", workers="yes", draws="yes")
-
-
-def _own(word: str, given: Any) -> tuple[str, Any]:
-    """Return name and maker of a policy or objective from outside the package."""
+    kind, known, group = _KINDS[word], _KNOWN[word], _GROUPS[word]
+    if isinstance(given, str) and given in known:
+        return known[given]
     if isinstance(given, str):
-        found = None if word == "policy" and _is_slip(given) else extension(_GROUPS[word], given)
-        if found is None:
-            known: Iterable[str] = POLICIES if word == "policy" else OBJECTIVES
-            raise _unknown(word, given, known, "factory" if word == "policy" else "Class")
-        return given, found
-    name = name_of_value(word, given)
-    remember(given, name)
-    if isinstance(given, _KINDS[word]):
-        # Every use gets a copy, so that none sees what another left in it.
-        return name, lambda *_: copy.deepcopy(given)
-    return name, given
+        name, maker = given, None
+        # Of a family such as gavel, no other name is an import path.
+        if not any(one.startswith(f"{name.partition(':')[0]}:") for one in known):
+            if not follow:
+                require_allowed(name, f"--{word}")
+            maker = name if ":" in name and not follow else extension(group, name)
+        if maker is None:
+            raise _unknown(word, name)
+    else:
+        name, maker = name_of_value(word, given), given
+        remember(given, name)
+        if isinstance(given, kind):
+            # Every use gets a copy, so that none sees what another left in it.
+            maker = lambda *_: copy.deepcopy(given)  # noqa: E731
+    make, options = partial(_made, word, name, maker), tuple(OPTIONS) if kind is Policy else ()
+    return PolicySpec(name, make, "", "", "", options, "yes", workers="yes", draws="yes")
+
+
+def _made(word: str, name: str, maker: Any, belief: SpeedModel, options: PolicyOptions) -> Any:
+    """Make a caller's own policy or objective."""
+    made = made_by(maker, name, f"--{word}", f"{word}(belief, options)", belief, options)
+    kind = _KINDS[word]
+    if not isinstance(made, kind):
+        rule = f"{name!r} makes no {word}: {kind_of(made)} is no morph_opt.{kind.__name__}"
+        raise InputError(rule, field=f"--{word}")
+    if not hasattr(made, "name"):
+        own = kind_of(made)
+        rule = f'{name!r} makes no {word} yet: give class {own} the line name = "{own.lower()}"'
+        raise InputError(rule, field=f"--{word}")
+    return made
+
+
+def _unknown(word: str, name: str) -> InputError:
+    """Return the refusal of a name; one of the other kind is pointed to its option."""
+    other = "objective" if word == "policy" else "policy"
+    if name in _KNOWN[other]:
+        what = "an objective of the policy milp" if word == "policy" else "a policy"
+        rule = f"{name!r} is {what}: give it as {typed(f'--{other}')}"
+        return InputError(rule, field=f"--{word}")
+    own = f"or package.module:{'factory' if word == 'policy' else 'Class'} of your own"
+    return InputError(unknown(word, name, sorted(_KNOWN[word]), own), field=f"--{word}")
 
 
 def name_of_value(word: str, value: Any) -> str:
@@ -148,7 +173,7 @@ def name_of_value(word: str, value: Any) -> str:
 def _milp(
     belief: SpeedModel, options: PolicyOptions, objective: ObjectiveSpec | None = None
 ) -> Policy:
-    objective = objective or resolve_objective(options.objective)
+    objective = objective or _spec("objective", options.objective)
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
@@ -178,6 +203,7 @@ POLICIES: Mapping[str, BaselineSpec] = {
     **BASELINES,
 }
 """Every policy by name."""
+_KNOWN: dict[str, Mapping[str, PolicySpec[Any]]] = {"policy": POLICIES, "objective": OBJECTIVES}
 
 
 def draws(policy: str, *, packing: bool) -> bool:
@@ -256,8 +282,13 @@ class Decider:
         InputError
             Naming the option and who knows it.
         """
-        known = {*self.policy.options, *self.rule.options}
-        _refuse_unknown(given, known, self.title)
+        for name in given:
+            if name in self.policy.options or name in self.rule.options:
+                continue
+            knowing = [one for one, spec in POLICIES.items() if name in spec.options]
+            knowing += [f"milp with {n}" for n, spec in OBJECTIVES.items() if name in spec.options]
+            rule = f"{self.title} does not know it; known to {', '.join(knowing)}"
+            raise InputError(rule, field=OPTIONS[name].flag)
 
     def require_effect(self, options: PolicyOptions, jobs: Iterable[Job]) -> None:
         """Refuse options without effect on jobs like these, and jobs as `require_workers` does.
@@ -319,52 +350,25 @@ class Decider:
                 yield "entity_weights", f"no job is of tenant {name!r}"
 
 
-def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO) -> Decider:
+def resolve(policy: AnyPolicy, objective: AnyObjective = AUTO, *, follow: bool = True) -> Decider:
     """Find a policy, and under ``milp`` its objective; nothing is made yet.
+
+    Parameters
+    ----------
+    policy, objective
+        Names, import paths, objects, or what makes them.
+    follow
+        Whether import paths are imported; otherwise nothing can be made of the user's own.
 
     Raises
     ------
     InputError
         If a name is unknown or cannot be imported, or a value makes no policy or objective.
     """
-    if isinstance(policy, str) and policy == "milp":
-        return Decider(POLICIES["milp"], resolve_objective(objective))
-    if isinstance(policy, str) and policy in POLICIES:
-        return Decider(POLICIES[policy])
-    name, maker = _own("policy", policy)
-    make, known = partial(_made, name, maker), tuple(OPTIONS)
-    return Decider(PolicySpec(name, make, "", "", "", known, "yes", workers="yes", draws="yes"))
-
-
-def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
-    """Refuse options that a policy of the package would ignore, without following import paths.
-
-    Raises
-    ------
-    InputError
-        See `Decider.require_understood`.
-    """
-    if policy == "milp":
-        own = OBJECTIVES[objective].options if objective in OBJECTIVES else ()
-        _refuse_unknown(given, {*MILP_OPTIONS, *own}, f"objective {objective!r}")
-    elif policy in POLICIES:
-        _refuse_unknown(given, POLICIES[policy].options, f"policy {policy!r}")
-
-
-def _refuse_unknown(given: Iterable[str], known: Collection[str], title: str) -> None:
-    for name in given:
-        if name not in known:
-            rule = f"{title} does not know it; known to {_knowing(name)}"
-            raise InputError(rule, field=OPTIONS[name].flag)
-
-
-def _knowing(option: str) -> str:
-    """Return the names of the policies and objectives that know an option."""
-    policies = [name for name, spec in POLICIES.items() if option in spec.options]
-    objectives = [
-        f"milp with {name}" for name, spec in OBJECTIVES.items() if option in spec.options
-    ]
-    return ", ".join((*policies, *objectives))
+    spec = _spec("policy", policy, follow=follow)
+    if spec is not POLICIES["milp"]:
+        return Decider(spec)
+    return Decider(spec, _spec("objective", objective, follow=follow))
 
 
 def make_policy(policy: AnyPolicy, belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -377,71 +381,3 @@ def make_policy(policy: AnyPolicy, belief: SpeedModel, options: PolicyOptions) -
         policy does not know.
     """
     return resolve(policy, options.objective).make(belief, options)
-
-
-def require_named(policy: str, objective: str) -> None:
-    """Refuse names that are not known, without making anything; import paths are not followed.
-
-    Raises
-    ------
-    InputError
-        Naming what is known.
-    """
-    if _is_slip(policy) or not _may_be("--policy", "morph_opt.policies", policy, POLICIES):
-        raise _unknown("policy", policy, POLICIES, "factory")
-    if policy == "milp" and not _may_be(
-        "--objective", "morph_opt.objectives", objective, OBJECTIVES
-    ):
-        raise _unknown("objective", objective, OBJECTIVES, "Class")
-
-
-def require_found(policy: str, objective: str) -> None:
-    """Refuse import paths of nonexistent objects, without making any object.
-
-    Raises
-    ------
-    InputError
-        Saying what cannot be imported.
-    """
-    if policy not in POLICIES:
-        extension("morph_opt.policies", policy)
-    if policy == "milp" and objective not in OBJECTIVES:
-        extension("morph_opt.objectives", objective)
-
-
-def _is_slip(policy: str) -> bool:
-    """Return whether a name looks like an import path but is a misspelt built-in name."""
-    families = {known.partition(":")[0] for known in POLICIES if ":" in known}
-    return policy not in POLICIES and policy.partition(":")[0] in families
-
-
-def _may_be(option: str, group: str, name: str, known: Iterable[str]) -> bool:
-    """Return whether a name is built in, announced by a package, or an import path."""
-    if name in known:
-        return True
-    require_allowed(name, option)
-    return ":" in name or extension(group, name) is not None
-
-
-def _made(name: str, maker: Any, belief: SpeedModel, options: PolicyOptions) -> Policy:
-    """Make a caller's own policy."""
-    made = made_by(maker, name, "--policy", "policy(belief, options)", belief, options)
-    if not isinstance(made, Policy):
-        rule = f"{name!r} makes no policy: {kind_of(made)} is no morph_opt.Policy"
-        raise InputError(rule, field="--policy")
-    if not hasattr(made, "name"):
-        kind = kind_of(made)
-        rule = f'{name!r} makes no policy yet: give class {kind} the line name = "{kind.lower()}"'
-        raise InputError(rule, field="--policy")
-    return made
-
-
-def _unknown(what: str, name: str, known: Iterable[str], attribute: str) -> InputError:
-    own = f"or package.module:{attribute} of your own"
-    elsewhere = {"policy": OBJECTIVES, "objective": POLICIES}[what]
-    if name in elsewhere:
-        other = "an objective of the policy milp" if what == "policy" else "a policy"
-        option = typed("--objective" if what == "policy" else "--policy")
-        rule = f"{name!r} is {other}: give it as {option}"
-        return InputError(rule, field=f"--{what}")
-    return InputError(unknown(what, name, sorted(known), own), field=f"--{what}")

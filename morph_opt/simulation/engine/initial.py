@@ -1,13 +1,23 @@
-"""Jobs and first events of a replay that starts from a state."""
+"""Replays that start from a state: checks of the state, and the jobs and events of the start."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from morph_opt.core.domain import Assignment, JobState, RoundState, Trace
+from morph_opt.core.domain import (
+    Assignment,
+    Cluster,
+    InputError,
+    Job,
+    JobState,
+    RoundState,
+    Trace,
+)
 from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunFacts, RunLookup
 from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
+from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.live import LiveJob
 from morph_opt.simulation.events.log import (
     Event,
@@ -114,3 +124,59 @@ def _events_of(
     if held.partner is not None:
         of_job.append(Shared(now_s, name, held.partner, seconds, done))
     return of_job
+
+
+def require_initial(
+    state: RoundState, trace: Trace, cluster: Cluster, config: ReplayConfig
+) -> None:
+    """Refuse a state that is not one of this trace on this cluster.
+
+    Raises
+    ------
+    InputError
+        If the cluster does not begin with the state's nodes, a job is of only one of the two or
+        differs between them, or the horizon is not after the state.
+    """
+    names = [node.name for node in state.cluster.nodes]
+    sizes = [node.type.gpus for node in state.cluster.nodes]
+    here = cluster.nodes[: len(names)]
+    if [node.name for node in here] != names or [node.type.gpus for node in here] != sizes:
+        raise InputError(f"cluster {cluster.name!r} does not begin with its nodes", field="state")
+    known = {one.job.name: one.job for one in state.jobs}
+    there = {job.name: job for job in trace.jobs if job.submission_s <= state.time_s}
+    for name in (*known, *there):
+        if name not in there or name not in known:
+            where = "not submitted by then in the trace" if name in known else "not in the state"
+            raise InputError(f"job {name} is {where}", field="state")
+        if known[name] != there[name]:
+            raise InputError(f"job {name} differs from that of the trace", field="state")
+    if config.until_s is not None and config.until_s <= state.time_s:
+        rule = f"must be after the state, which is of {state.time_s:g} s"
+        raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")
+
+
+def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:
+    """Return the state with these jobs only, on a cluster that begins with its nodes."""
+    names = {job.name for job in jobs}
+    kept = tuple(one for one in state.jobs if one.job.name in names)
+    return replace(state, cluster=cluster, jobs=kept)
+
+
+def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
+    """Fill in the engine's start costs for jobs without their own.
+
+    Each is at most the job's restart cost.
+    """
+    if config.resume_s is None and config.migrate_s is None:
+        return state
+
+    def priced(known: JobState) -> JobState:
+        if known.resume_s is not None or known.migrate_s is not None:
+            return known
+        migrate_s, resume_s = (
+            None if price is None else min(price, known.restart_s)
+            for price in (config.migrate_s, config.resume_s)
+        )
+        return replace(known, migrate_s=migrate_s, resume_s=resume_s)
+
+    return replace(state, jobs=tuple(map(priced, state.jobs)))

@@ -215,7 +215,7 @@ def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Float
 class ExtrapolatedModel:
     """Analytic model with predictions for every shape that a plan can run on.
 
-    It offers the model's configurations; `morph_opt.replay.belief.FeasibleBelief` asks it for times
+    It offers the model's configurations; `FeasibleBelief` (`inputs.perf.tables`) asks it for times
     of the truth's configurations.
     """
 

@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from morph_opt.core.domain import Cluster, RoundState, Trace
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
-from morph_opt.replay.check import require_initial
 from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.engine.initial import require_initial
 from morph_opt.simulation.events.log import (
     Event,
 )
