@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.core.commandline.options import add_options, flagged, given_options, words_of
+from morph_opt.core.commandline.options import add_options, flagged, given_options
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.documents import Fields, key_lines, parse_toml, toml_text
 from morph_opt.core.documents.options import options_table, read_options
@@ -61,9 +61,6 @@ def test_a_new_field_is_an_option_of_command_lines(capsys: pytest.CaptureFixture
     made = More(**given_options(given, More))
     assert (made.patience_s, made.depth, made.tone, made.careful) == (2.0, 4, "stern", True)
     assert (made.costs, made.costs_by_name) == (0.5, {"a": 2.0})
-    assert given_options(parser().parse_args(words_of(given, More)), More) == given_options(
-        given, More
-    )
     assert tuple(name for name in changed(made)) == NEW
     shown = parser().format_help()
     assert "seconds of patience" in shown
