@@ -11,9 +11,11 @@ import pytest
 from benchmarks.published.simulators.morphling import PUBLISHED_SIZES
 from benchmarks.published.simulators.morphling_policy import PublishedMorphling
 from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.malleable import sia
 from morph_opt.scheduling.policies.malleable.morphling import Live, PaperRound
 from morph_opt.scheduling.policies.malleable.pollux import PolluxCounts, PolluxSearch
 from morph_opt.scheduling.policies.malleable.pollux_rule import Budget
+from morph_opt.scheduling.policies.malleable.sia_rule import SiaAnswer
 from morph_opt.scheduling.policies.options import PolicyOptions
 from morph_opt.scheduling.policies.published import POLLUX
 from morph_opt.scheduling.policies.registry import make_policy
@@ -104,6 +106,13 @@ def test_sia_leaves_a_start_up_alone():
     starting = replace(running("a", {0: (0,)}), restart_left_s=20.0)
     found = counts(decide("sia", cluster(2), starting, queued("b", 1)).allocation)
     assert found == {"a": 1, "b": 1}
+
+
+def test_sia_swaps_equal_choices_among_jobs_that_never_ran(monkeypatch):
+    """A stopped job that took the place of others would be stopped and started for ever."""
+    jobs = [replace(queued("a", 1), starts=1), queued("b", 1), queued("c", 1)]
+    monkeypatch.setattr(sia, "solve", lambda *_, **__: SiaAnswer((None, None, 0), 1.0, 0.0))
+    assert counts(decide("sia", cluster(1), *jobs).allocation) == {"b": 1}
 
 
 def best_fitness(jobs, gpus, fair_s):

@@ -100,10 +100,12 @@ class Sia(MalleableBaseline):
             limits=self._limits,
         )
         self._columns = costs.size
-        # Jobs with nothing and equal costs may swap their columns: the earlier is served first.
+        # Jobs of equal costs that never ran may swap their columns: the earlier is served first.
+        # With stopped jobs among them, the earliest is started and stopped again and again, and
+        # the average JCT on `base` is six times as long.
         kinds = [
-            row.tobytes() if now is None else job
-            for job, (row, now) in enumerate(zip(costs, held, strict=True))
+            row.tobytes() if state.starts == 0 else job
+            for job, (row, state) in enumerate(zip(costs, filling.view.states, strict=True))
         ]
         served = list(zip(self._answer.chosen, costs, strict=True))
         by_arrival = earlier_first(
