@@ -317,9 +317,8 @@ def _of_run(folder: Path) -> Recorded:
     run, cluster = read_run(folder), _cluster_of_run(folder)
     intervals: dict[str, list[Held]] = {}
     for row in run.segments:
-        hosts = tuple(_parts(row.allocated_gpus, cluster))
-        gpus = sum(n for _, n in hosts)
-        intervals.setdefault(row.job, []).append(Held(row.start_s, row.end_s, gpus, hosts))
+        hosts = tuple((cluster.nodes[node].name, len(gpus)) for node, gpus in row.placement.parts)
+        intervals.setdefault(row.job, []).append(Held(row.start_s, row.end_s, row.gpus, hosts))
     jobs = [
         RecordedJob(
             row.job,
@@ -347,14 +346,3 @@ def _cluster_of_run(folder: Path) -> Cluster:
     if config.given(LIVE):
         return cluster_of(config.object("cluster", CLUSTER_FIELDS))
     return read_scenario(folder / CONFIG).cluster
-
-
-def _parts(text: str, cluster: Cluster) -> Iterator[tuple[str, int]]:
-    """Yield GPUs by node of ``0:0-3 2:1``."""
-    for part in text.split():
-        node, _, gpus = part.partition(":")
-        count = 0
-        for one in gpus.split("+"):
-            low, dash, high = one.partition("-")
-            count += int(high) - int(low) + 1 if dash else 1
-        yield cluster.nodes[int(node)].name, count

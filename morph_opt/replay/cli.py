@@ -331,7 +331,7 @@ def _scenario(given: argparse.Namespace) -> Scenario:
             cluster = cluster.with_prices(named_numbers(given.prices, "--prices"))
         except InputError as error:
             raise InputError(error.rule, field="--prices") from error
-    return plain.replaced(cluster=cluster, **parts)
+    return Scenario(cluster=cluster, **parts)
 
 
 def _cluster(given: argparse.Namespace) -> Cluster | None:

@@ -14,6 +14,7 @@ from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.trace import Search
+from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.traces.format import STATE_TRACE, LoadedTrace
 from morph_opt.inputs.traces.registry import absolute_spec, load_trace
@@ -59,21 +60,27 @@ def load(
     InputError
         If trace or state cannot be read, or do not fit together.
     """
+    source: LoadedTrace | None = None
+    if isinstance(given, LoadedTrace):
+        source = given
+    elif isinstance(given, Trace):
+        told = f"{given.name}: your jobs, speeds of the built-in performance model"
+        source = LoadedTrace(given, builtin_model(), "file", told)
+    elif workload.state is None or given != STATE_TRACE:
+        source = load_trace(given, seed=workload.seed, **workload.trace_options)
     if workload.state is None:
-        return _traced(workload, given), None
+        assert source is not None
+        return source, None
     snapshot = read_snapshot(workload.state)
     state, name = snapshot.state, Path(workload.state).name
     notice = f"{name}: from {state.time_s:g} s on, with {len(state.jobs)} jobs"
     try:
-        if workload.trace == STATE_TRACE:
+        if source is None:
             trace = continued(state, (), name, notice)
             return LoadedTrace(trace, snapshot.speeds, "file", notice), snapshot
-        source = _traced(workload, given)
         full = source.trace
         trace = continued(state, full.jobs, full.name, full.description, full.searches)
     except InputError as error:
-        if error.field != "state":
-            raise
         raise error.located(file=workload.state) from error
     return replace(source, trace=trace, notice=f"{source.notice}; {notice}"), snapshot
 
@@ -111,18 +118,6 @@ def continued(
         if ranked:
             left.append(Search(search.name, ranked, len(ranked) - len(there & {*search.cut})))
     return Trace.of(name, (*known.values(), *arrivals), description, left)
-
-
-def _traced(workload: Workload, given: str | Trace | LoadedTrace) -> LoadedTrace:
-    """Load a trace; a `Trace` gets the speeds of the built-in model."""
-    if isinstance(given, str):
-        return load_trace(given, seed=workload.seed, **workload.trace_options)
-    if isinstance(given, LoadedTrace):
-        return given
-    from morph_opt.inputs.perf.analytic.zoo import builtin_model
-
-    notice = f"{given.name}: your jobs, speeds of the built-in performance model"
-    return LoadedTrace(given, builtin_model(), "file", notice)
 
 
 @dataclass(frozen=True, slots=True)

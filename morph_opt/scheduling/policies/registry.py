@@ -96,24 +96,29 @@ def _spec(word: str, given: Any, *, follow: bool = True) -> PolicySpec[Any]:
     InputError
         If there is none of this name, or the value makes none.
     """
-    kind, known, group = _KINDS[word], _KNOWN[word], _GROUPS[word]
+    kind, known = _KINDS[word], _KNOWN[word]
     if isinstance(given, str) and given in known:
         return known[given]
-    if isinstance(given, str):
-        name, maker = given, None
-        # Of a family such as gavel, no other name is an import path.
-        if not any(one.startswith(f"{name.partition(':')[0]}:") for one in known):
-            if not follow:
-                require_allowed(name, f"--{word}")
-            maker = name if ":" in name and not follow else extension(group, name)
-        if maker is None:
-            raise _unknown(word, name)
-    else:
-        name, maker = name_of_value(word, given), given
+    name, maker = given if isinstance(given, str) else name_of_value(word, given), given
+    # Of a family such as gavel, no other name is an import path.
+    slip = any(one.startswith(f"{name.partition(':')[0]}:") for one in known)
+    if isinstance(given, kind):
+        # Every use gets a copy, so that none sees what another left in it.
+        maker = lambda *_: copy.deepcopy(given)  # noqa: E731
+    if not isinstance(given, str):
         remember(given, name)
-        if isinstance(given, kind):
-            # Every use gets a copy, so that none sees what another left in it.
-            maker = lambda *_: copy.deepcopy(given)  # noqa: E731
+    elif not follow and not slip:
+        require_allowed(name, f"--{word}")
+    if isinstance(given, str) and (follow or slip or ":" not in name):
+        maker = None if slip else extension(_GROUPS[word], name)
+    if maker is None:
+        other = "objective" if word == "policy" else "policy"
+        what = "an objective of the policy milp" if word == "policy" else "a policy"
+        rule = f"{name!r} is {what}: give it as {typed(f'--{other}')}"
+        if name not in _KNOWN[other]:
+            own = f"or package.module:{'factory' if word == 'policy' else 'Class'} of your own"
+            rule = unknown(word, name, sorted(known), own)
+        raise InputError(rule, field=f"--{word}")
     make, options = partial(_made, word, name, maker), tuple(OPTIONS) if kind is Policy else ()
     return PolicySpec(name, make, "", "", "", options, "yes", workers="yes", draws="yes")
 
@@ -130,17 +135,6 @@ def _made(word: str, name: str, maker: Any, belief: SpeedModel, options: PolicyO
         rule = f'{name!r} makes no {word} yet: give class {own} the line name = "{own.lower()}"'
         raise InputError(rule, field=f"--{word}")
     return made
-
-
-def _unknown(word: str, name: str) -> InputError:
-    """Return the refusal of a name; one of the other kind is pointed to its option."""
-    other = "objective" if word == "policy" else "policy"
-    if name in _KNOWN[other]:
-        what = "an objective of the policy milp" if word == "policy" else "a policy"
-        rule = f"{name!r} is {what}: give it as {typed(f'--{other}')}"
-        return InputError(rule, field=f"--{word}")
-    own = f"or package.module:{'factory' if word == 'policy' else 'Class'} of your own"
-    return InputError(unknown(word, name, sorted(_KNOWN[word]), own), field=f"--{word}")
 
 
 def name_of_value(word: str, value: Any) -> str:
