@@ -18,7 +18,7 @@ from morph_opt.inputs.traces.logs.reading.fold import lives
 from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.logs.registry import LOG_FORMATS, format_name, require_format, windowed
-from morph_opt.round.live.hostlist import expand_hosts
+from morph_opt.round.live.slurm_fields import expand_hosts
 from morph_opt.simulation.runs.read import read_run
 
 

@@ -184,6 +184,23 @@ class Fields:
         """Return a field that is an object."""
         return Fields(self.raw(name, default), self.at(name), self._file, known, self._lines)
 
+    def part(self, name: str) -> Fields:
+        """Return a field that is an object; an empty one if it is missing or null."""
+        given = self._value[name] if self.has(name) else {}
+        return Fields(given, self.at(name), self._file, None, self._lines)
+
+    def parts(self, name: str) -> list[Fields]:
+        """Return a field that is a list of objects; an empty list if it is missing or null."""
+        return self.objects(name, None) if self.has(name) else []
+
+    def word(self, name: str) -> str:
+        """Return a field that is a string; "" if it is missing or null."""
+        return self.text(name) if self.has(name) else ""
+
+    def by_name(self, name: str) -> dict[str, str]:
+        """Return a field that maps names to strings; empty if it is missing or null."""
+        return self.value(name, dict[str, str]) if self.has(name) else {}
+
     def named(self, name: str, known: Iterable[str] | None) -> dict[str, Fields]:
         """Return a field that maps names to objects; empty if it is not given."""
         table = self.object(name, None, {})

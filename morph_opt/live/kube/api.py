@@ -19,7 +19,7 @@ from morph_opt.core.documents.limits import raised
 from morph_opt.core.domain import InputError
 from morph_opt.live.scheduler import AwayError, RefusedError
 from morph_opt.live.settings import Settings
-from morph_opt.round.live.kube_fields import OBJECT_CHARACTERS
+from morph_opt.round.live.kube import OBJECT_CHARACTERS
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Folder of a pod with its account's token and the API server's certificates."""

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.documents import Fields
-from morph_opt.round.live.kube_fields import (
+from morph_opt.round.live.kube import (
+    gpus_in,
     instant_of,
     is_ready,
     meta_of,
     name_of,
     quantity_of,
     requests_of,
+    shares_of_node,
     taints_of,
     tolerates,
     tolerations_of,
 )
-from morph_opt.round.live.kube_gpus import gpus_in, shares_of_node
 
 GATE = "morph-opt.dev/round"
 SAYS, STATE, PLAN = "morph-opt.dev/job", "morph-opt.dev/state", "morph-opt.dev/gpus"

@@ -3,35 +3,192 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.job import MOST_GPUS
-from morph_opt.round.live.kube_fields import (
+from morph_opt.round.live.kube import (
+    HOST,
+    NODE_NAME,
     Expression,
+    KubeNode,
     Toleration,
+    conditions_of,
+    gpus_in,
     holds,
     instant_of,
+    is_gpu,
+    is_share,
     meta_of,
     node_terms,
+    quantity_of,
     requests_of,
     tolerates,
     tolerations_of,
-    with_name,
-)
-from morph_opt.round.live.kube_gpus import gpus_in, is_share
-from morph_opt.round.live.kube_nodes import KubeNode
-from morph_opt.round.live.kueue_admitted import (
-    Admission,
-    admission_of,
-    conditions_of,
-    status_of,
     true_of,
 )
-from morph_opt.round.live.kueue_queues import Flavor
+from morph_opt.round.live.kueue_queues import Flavor, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Admission of a workload.
+
+    Parameters
+    ----------
+    queue
+        Its cluster queue.
+    usage
+        Amounts by flavor and resource, less what has been given back.
+    since_s
+        Instant of the admission.
+    places
+        Labels of a domain of nodes, and GPUs there, where the document says it.
+    waits
+        Whether it has quota and waits for admission checks.
+    """
+
+    queue: str
+    usage: Mapping[Slot, float]
+    since_s: float
+    places: tuple[tuple[Mapping[str, str], int], ...]
+    waits: bool
+
+
+def is_over(item: Fields) -> bool:
+    """Return whether a workload has finished."""
+    return "Finished" in true_of(conditions_of(item))
+
+
+def admission_of(item: Fields) -> Admission | None:
+    """Return the admission of a workload; None if it waits."""
+    status, true = item.part("status"), true_of(conditions_of(item))
+    since = true.get("Admitted") or true.get("QuotaReserved")
+    if not status.has("admission") or since is None or "Finished" in true:
+        return None
+    admission = status.object("admission", None)
+    spec = item.object("spec", None)
+    counts = {one.text("name", "main"): one for one in spec.objects("podSets", None, [])}
+    done = _ended_pods(status)
+    usage: dict[Slot, float] = defaultdict(float)
+    places: list[tuple[Mapping[str, str], int]] = []
+    for one in admission.objects("podSetAssignments", None, []):
+        name = one.text("name", "main")
+        row = counts.get(name)
+        total = row.whole("count", 1, least=0) if row is not None else one.whole("count", 1)
+        flavors, table = one.by_name("flavors"), one.part("resourceUsage")
+        needs: dict[str, float] = {}
+        if row is not None and row.has("template"):
+            needs = requests_of(row.object("template", None).object("spec", None))
+        each = 0
+        for resource in dict.fromkeys((*flavors, *(table if one.has("resourceUsage") else needs))):
+            per_pod = needs.get(resource, 0.0)
+            if table.has(resource):
+                amount = quantity_of(table, resource)
+                per_pod = per_pod or amount / max(1, total)
+            else:
+                amount = per_pod * one.whole("count", total)
+            usage[flavors.get(resource, ""), resource] += max(0.0, amount - done[name] * per_pod)
+            if is_gpu(resource):
+                each = round(per_pod)
+        if one.has("topologyAssignment") and each:
+            assigned = one.object("topologyAssignment", None)
+            places += [(labels, each * pods) for labels, pods in domains_of(assigned)]
+    return Admission(
+        admission.text("clusterQueue"),
+        dict(usage),
+        instant_of(since, "lastTransitionTime"),
+        tuple(places),
+        "Admitted" not in true,
+    )
+
+
+def _ended_pods(status: Fields) -> Counter[str]:
+    """Return the pods of a workload that have ended while others run, by pod set."""
+    found: Counter[str] = Counter()
+    for one in status.parts("reclaimablePods"):
+        found[one.text("name")] += one.whole("count", 0, least=0)
+    return found
+
+
+def domains_of(assigned: Fields) -> Iterator[tuple[dict[str, str], int]]:
+    """Yield labels and pods of the domains of a topology assignment, in either encoding."""
+    levels = assigned.value("levels", tuple[str, ...])
+    for one in assigned.parts("domains"):
+        values = one.value("values", tuple[str, ...])
+        # Levels are left out from the top where the lowest says all.
+        yield dict(zip(levels[-len(values) :], values, strict=True)), one.whole("count", 1)
+    for one in assigned.parts("slices"):
+        count = one.whole("domainCount", 1, least=0, most=MOST_GPUS)
+        pods = _spelled(one.object("podCounts", None), count)
+        columns = [_spelled(row, count) for row in one.objects("valuesPerLevel", None)]
+        named = levels[-len(columns) :]
+        for at in range(count):
+            yield {k: str(v[at]) for k, v in zip(named, columns, strict=True)}, int(pods[at])
+
+
+def _spelled(row: Fields, count: int) -> list[str | int]:
+    """Return the entries of a column, which one value or a common prefix may abbreviate."""
+    if row.has("universal"):
+        return [row.raw("universal")] * count
+    found = row.raw("individual")
+    if isinstance(found, dict):
+        inner = row.object("individual", None)
+        head, tail = inner.text("prefix", ""), inner.text("suffix", "")
+        found = [f"{head}{root}{tail}" for root in inner.value("roots", tuple[str, ...])]
+    if not isinstance(found, list) or len(found) < count:
+        raise row.error("individual", f"must have {count} entries")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPod:
+    """Pod on a node: its name, the keys of its owners, its node and its GPUs."""
+
+    name: str
+    keys: frozenset[str]
+    node: str
+    gpus: int
+
+
+_OWNER_LABELS = (
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "ray.io/cluster",
+    "leaderworkerset.sigs.k8s.io/name",
+)
+
+
+def read_held_pod(item: Fields) -> HeldPod | None:
+    """Read a pod with GPUs that is on a node and has not ended; None for any other pod."""
+    spec, meta = item.object("spec", None), meta_of(item)
+    phase, node = item.part("status").text("phase", ""), spec.word("nodeName")
+    if not node or phase in ("Succeeded", "Failed"):
+        return None
+    needs = requests_of(spec)
+    gpus = sum(needs[key] for key in gpus_in(needs))
+    if not gpus:
+        return None
+    space = meta.text("namespace", "default")
+    notes, labels = meta.by_name("annotations"), meta.by_name("labels")
+    named = [notes.get("kueue.x-k8s.io/workload"), labels.get("kueue.x-k8s.io/pod-group-name")]
+    keys = {meta.text("uid", ""), *(f"workload {space}/{one}" for one in named if one)}
+    keys |= _owners(meta) | {f"{space}/{labels[one]}" for one in _OWNER_LABELS if one in labels}
+    return HeldPod(name_in_space(item), frozenset(keys - {""}), node, math.ceil(gpus))
+
+
+def _owners(meta: Fields) -> frozenset[str]:
+    """Return the uids of an object's owners, and their names with the namespace."""
+    space = meta.text("namespace", "default")
+    keys = [(one.text("uid", ""), one.text("name", "")) for one in meta.parts("ownerReferences")]
+    return frozenset(key for uid, name in keys for key in (uid, f"{space}/{name}")) - {""}
+
 
 _AGAIN = frozenset(("PodsReadyTimeout", "AdmissionCheck"))
 """Reasons of evictions after which a workload queues anew."""
@@ -67,10 +224,10 @@ class Demand:
         known = [[one for one in term if one[0] in keys] for term in self.terms]
         return any(all(holds(one, labels) for one in term) for term in known)
 
-    def allows(self, node: KubeNode, flavor: Flavor | None) -> bool:
+    def allows(self, node: KubeNode, flavor: Flavor) -> bool:
         """Return whether a pod with this flavor may be on a node."""
-        bears = (*self.tolerations, *(flavor.tolerations if flavor is not None else ()))
-        if flavor is not None and not flavor.labels.items() <= node.labels.items():
+        bears = (*self.tolerations, *flavor.tolerations)
+        if not flavor.labels.items() <= node.labels.items():
             return False
         # GPU nodes are often tainted for GPU jobs alone; such a taint names the resource.
         taints = (taint for taint in node.taints if not taint[0].endswith("/gpu"))
@@ -80,7 +237,7 @@ class Demand:
             return False
         if self.terms is None:
             return True
-        labels = with_name(node.labels, node.name)
+        labels = {**node.labels, NODE_NAME: node.name}
         return any(term and all(holds(one, labels) for one in term) for term in self.terms)
 
 
@@ -173,9 +330,12 @@ class _Sets:
     shares: dict[str, None] = field(default_factory=dict)
     demands: dict[Demand, None] = field(default_factory=dict)
     required: dict[str, None] = field(default_factory=dict)
-    each: dict[str, int] = field(default_factory=dict)
-    held: str = ""
     notes: dict[str, None] = field(default_factory=dict)
+    held: str = ""
+
+    def note(self, text: str) -> None:
+        """Add a note once."""
+        self.notes[text] = None
 
 
 def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Asked:
@@ -188,30 +348,22 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
     classes
         Values of priority classes by name.
     """
-    meta, spec, status = meta_of(item), item.object("spec", None), status_of(item)
+    meta, spec, status = meta_of(item), item.object("spec", None), item.part("status")
     conditions = conditions_of(item)
-    true = true_of(conditions)
+    evicted = true_of(conditions).get("Evicted")
     admitted = admission_of(item)
-    done: Counter[str] = Counter()
-    for one in status.objects("reclaimablePods", None) if status.has("reclaimablePods") else ():
-        done[one.text("name")] += one.whole("count", 0, least=0)
-    sets = _Sets()
+    sets, done = _Sets(), _ended_pods(status)
     for one in spec.objects("podSets", None):
         _take_set(sets, one, done)
     if len(sets.resources) > 1:
         sets.held = f"asks for GPUs of several kinds ({', '.join(sets.resources)}): not decided"
     if sets.shares:
         sets.held = f"asks for shares of GPUs ({', '.join(sets.shares)}): not decided"
-    held, passed = _away(item, spec, status, conditions, now_s)
-    submit_s = instant_of(meta, "creationTimestamp")
-    queued_s = submit_s
-    evicted = conditions.get("Evicted")
-    if evicted is not None and "Evicted" in true and evicted.text("reason", "") in _AGAIN:
+    away = _away(spec, status, conditions, now_s)
+    submit_s = queued_s = instant_of(meta, "creationTimestamp")
+    if evicted is not None and evicted.text("reason", "") in _AGAIN:
         queued_s = instant_of(evicted, "lastTransitionTime")
-    space = meta.text("namespace", "default")
-    owners: set[str] = set()
-    for one in meta.objects("ownerReferences", None) if meta.has("ownerReferences") else ():
-        owners |= {one.text("uid", ""), f"{space}/{one.text('name', '')}"}
+    owners = _owners(meta)
     word = "maximumExecutionTimeSeconds"
     limit = spec.whole(word, 0, least=0) if spec.has(word) else 0
     pods = tuple(sorted(sets.pods, reverse=True))
@@ -221,7 +373,7 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
         raise item.error("spec.podSets", f"must be at most {MOST_GPUS} GPUs, got {sum(pods)}")
     return Asked(
         name_in_space(item),
-        f"{space}/{spec.text('queueName') if spec.has('queueName') else ''}",
+        f"{meta.text('namespace', 'default')}/{spec.word('queueName')}",
         submit_s,
         queued_s,
         _priority(spec, sets, classes),
@@ -230,10 +382,10 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
         dict(sets.amounts),
         tuple(sets.demands),
         tuple(sets.required),
-        held or sets.held,
-        passed,
+        away or sets.held,
+        bool(away),
         admitted,
-        frozenset(owners - {""}),
+        owners,
         float(limit) if limit else None,
         tuple(sets.notes),
     )
@@ -243,17 +395,17 @@ def _priority(spec: Fields, sets: _Sets, classes: Mapping[str, int]) -> int:
     """Return the priority, from its class if the object only names one."""
     if spec.has("priority"):
         return spec.whole("priority", 0, least=-(2**31), most=2**31)
-    name = spec.text("priorityClassName") if spec.has("priorityClassName") else ""
+    name = spec.word("priorityClassName")
     if spec.has("priorityClassRef"):
         name = spec.object("priorityClassRef", None).text("name", "")
     if name and name not in classes:
-        sets.notes[f"priority class {name} is in no file: taken as priority 0"] = None
+        sets.note(f"priority class {name} is in no file: taken as priority 0")
     return classes.get(name, 0)
 
 
 def _left(pods: tuple[int, ...], admitted: Admission) -> tuple[int, ...]:
     """Return the pods of a workload that still hold GPUs; Kueue may have admitted fewer of them."""
-    held = round(sum(v for (_, r), v in admitted.usage.items() if gpus_in((r,))))
+    held = round(sum(v for (_, r), v in admitted.usage.items() if is_gpu(r)))
     if held == sum(pods) or not held:
         return pods if held else ()
     grain = math.gcd(held, *pods) if pods else held
@@ -282,76 +434,59 @@ def _take_set(sets: _Sets, row: Fields, done: Mapping[str, int]) -> None:
     if gpus != int(gpus):
         raise spec.error("containers", f"must ask for whole GPUs, got {gpus:g}")
     sets.resources |= dict.fromkeys(whole)
-    sets.demands[_demand(spec)] = None
+    selector = tuple(sorted(spec.by_name("nodeSelector").items()))
+    sets.demands[Demand(selector, node_terms(spec), tolerations_of(spec))] = None
     if row.has("minCount"):
-        sets.notes["may be admitted with fewer pods (minCount): here all of them start or none"] = (
-            None
-        )
+        sets.note("may be admitted with fewer pods (minCount): here all of them start or none")
     for word in ("podAffinity", "podAntiAffinity"):
-        if spec.has("affinity") and spec.object("affinity", None).has(word):
-            sets.notes[f"{word} is not read, which may keep its pods from nodes"] = None
+        if spec.part("affinity").has(word):
+            sets.note(f"{word} is not read, which may keep its pods from nodes")
     if spec.has("topologySpreadConstraints") and spec.raw("topologySpreadConstraints"):
-        sets.notes["topologySpreadConstraints are not read: may keep its pods from nodes"] = None
+        sets.note("topologySpreadConstraints are not read: may keep its pods from nodes")
     parts = int(gpus)
     if row.has("topologyRequest"):
         parts = _topology(sets, row.object("topologyRequest", None), parts)
     sets.pods += [parts] * (count * int(gpus) // parts)
 
 
-_TOPOLOGY = frozenset(
-    (
-        "required",
-        "preferred",
-        "unconstrained",
-        "podIndexLabel",
-        "subGroupIndexLabel",
-        "subGroupCount",
-        "podSetGroupName",
-        "podSetSliceRequiredTopology",
-        "podSetSliceSize",
-    )
+_TOPOLOGY = re.compile(
+    "required|preferred|unconstrained|podIndexLabel|subGroup(IndexLabel|Count)|podSetGroupName"
+    "|podSetSlice(RequiredTopology|Size)"
 )
 """Fields of a topology request that are read, or do not affect where a gang fits."""
 
 
 def _topology(sets: _Sets, request: Fields, each: int) -> int:
     """Take in a pod set's topology request; return the GPUs that stay together on a node."""
-    strange = [one for one in request if one not in _TOPOLOGY and request.has(one)]
+    strange = [one for one in request if request.has(one) and not _TOPOLOGY.fullmatch(one)]
     if strange:
         sets.held = f"asks for {', '.join(strange)} of a topology: not decided"
     if request.has("required"):
         sets.required[request.text("required")] = None
-    slice_of = request.has("podSetSliceRequiredTopology")
-    if not slice_of:
+    if not request.has("podSetSliceRequiredTopology"):
         return each
     label = request.text("podSetSliceRequiredTopology")
     size = request.whole("podSetSliceSize", 1, least=1)
-    if label != "kubernetes.io/hostname":
+    if label != HOST:
         sets.held = f"asks for slices of {size} pods within one {label}: not decided"
         return each
     return each * size
 
 
-def _demand(spec: Fields) -> Demand:
-    selector = spec.value("nodeSelector", dict[str, str]) if spec.has("nodeSelector") else {}
-    return Demand(tuple(sorted(selector.items())), node_terms(spec), tolerations_of(spec))
-
-
-def _away(
-    item: Fields, spec: Fields, status: Fields, conditions: Mapping[str, Fields], now_s: float
-) -> tuple[str, bool]:
-    """Return why a waiting workload is not considered ("" if it is), and whether others pass it."""
+def _away(spec: Fields, status: Fields, conditions: Mapping[str, Fields], now_s: float) -> str:
+    """Return why a waiting workload is not considered, so that others pass it; "" if it is."""
     if spec.has("active") and not spec.flag("active"):
-        return "it is not active", True
-    if status.has("requeueState") and status.object("requeueState", None).has("requeueAt"):
-        state = status.object("requeueState", None)
-        if instant_of(state, "requeueAt") > now_s:
-            return f"it is queued again at {state.text('requeueAt')}", True
+        return "it is not active"
+    state = status.part("requeueState")
+    if state.has("requeueAt") and instant_of(state, "requeueAt") > now_s:
+        return f"it is queued again at {state.text('requeueAt')}"
     again = conditions.get("Requeued")
     if again is not None and again.text("status") == "False":
-        return f"it is not queued again yet: {again.text('reason', 'no reason is given')}", True
-    del item
-    return "", False
+        return f"it is not queued again yet: {again.text('reason', 'no reason is given')}"
+    return ""
+
+
+_INSTANTS = ("creationTimestamp", "lastTransitionTime", "lastHeartbeatTime", "time")
 
 
 def latest_of(items: Iterable[Fields]) -> float:
@@ -359,19 +494,10 @@ def latest_of(items: Iterable[Fields]) -> float:
     found = [0.0]
     for item in items:
         try:
-            meta, status = meta_of(item), status_of(item)
-            rows = [meta]
-            rows += status.objects("conditions", None) if status.has("conditions") else []
-            rows += meta.objects("managedFields", None) if meta.has("managedFields") else []
+            meta = meta_of(item)
+            rows = [meta, *item.part("status").parts("conditions"), *meta.parts("managedFields")]
             for row in rows:
-                for word in (
-                    "creationTimestamp",
-                    "lastTransitionTime",
-                    "lastHeartbeatTime",
-                    "time",
-                ):
-                    if row.has(word):
-                        found.append(instant_of(row, word))
+                found += [instant_of(row, word) for word in _INSTANTS if row.has(word)]
         except InputError:
             continue  # it is named where it is read
     return max(found)

@@ -9,21 +9,24 @@ from typing import TypeVar
 
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
-from morph_opt.round.live.kube_fields import (
+from morph_opt.round.live.kube import (
     OBJECT_CHARACTERS,
-    labels_of,
+    KubeNode,
     meta_of,
     name_of,
+    read_node,
+    sold_in_shares,
 )
-from morph_opt.round.live.kube_nodes import KubeNode, read_node, sold_in_shares
-from morph_opt.round.live.kueue_admitted import (
+from morph_opt.round.live.kueue_jobs import (
     Admission,
+    Asked,
     HeldPod,
     admission_of,
     is_over,
+    latest_of,
     read_held_pod,
+    read_workload,
 )
-from morph_opt.round.live.kueue_jobs import Asked, latest_of, read_workload
 from morph_opt.round.live.kueue_queues import (
     Queues,
     Slot,
@@ -122,9 +125,8 @@ def read_objects(files: Sequence[str]) -> KueueObjects:
     notes: list[str] = []
     others: dict[str, int] = defaultdict(int)
     for file in files:
-        document = Fields(
-            parse_json(read_text(file), file, characters=OBJECT_CHARACTERS), "", file, None
-        )
+        parsed = parse_json(read_text(file), file, characters=OBJECT_CHARACTERS)
+        document = Fields(parsed, "", file, None)
         listed = document.rows("items") if document.given("items") else [document]
         of_list = str(document.raw("kind", "")).removesuffix("List") if listed else ""
         for at, row in enumerate(listed):
@@ -225,7 +227,10 @@ def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> N
         if is_over(item):
             cluster.passed_over[_called(item)] = "has finished"
             return
-        cluster.asked.append(_with_flavors(cluster, read_workload(item, cluster.now_s, classes)))
+        asked = read_workload(item, cluster.now_s, classes)
+        if (admitted := asked.admission) is not None:
+            admitted = replace(admitted, usage=_in_slots(cluster, admitted))
+        cluster.asked.append(replace(asked, admission=admitted))
     except InputError as error:
         kept = "it is not started, and what it may hold is not counted"
         try:
@@ -237,14 +242,6 @@ def _read_one(cluster: KueueObjects, item: Fields, classes: dict[str, int]) -> N
             pass
         cluster.notes.append(f"Workload {_called(item)} is left out ({error}): {kept}")
         cluster.passed_over[_called(item)] = f"is left out ({error}): {kept}"
-
-
-def _with_flavors(cluster: KueueObjects, asked: Asked) -> Asked:
-    """Return a workload whose admitted resources all have a flavor."""
-    admitted = asked.admission
-    if admitted is None:
-        return asked
-    return replace(asked, admission=replace(admitted, usage=_in_slots(cluster, admitted)))
 
 
 def _in_slots(cluster: KueueObjects, admitted: Admission) -> dict[Slot, float]:
@@ -264,7 +261,7 @@ def _levels(item: Fields) -> tuple[str, ...]:
 
 def _labels(item: Fields) -> dict[str, str]:
     name_of(item)
-    return labels_of(meta_of(item))
+    return meta_of(item).by_name("labels")
 
 
 def _class_value(item: Fields) -> int:

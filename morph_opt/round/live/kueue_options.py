@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from glob import escape
 
-from morph_opt.round.live.kube_gpus import is_gpu
-from morph_opt.round.live.kube_nodes import HOST, KubeNode
-from morph_opt.round.live.kueue_jobs import Asked, Running
-from morph_opt.round.live.kueue_objects import some
-from morph_opt.round.live.kueue_queues import (
-    Flavor,
-    Group,
-    Queue,
-    Queues,
-    Slot,
-    pool_of,
-    quota_reason,
-)
+from morph_opt.round.live.kube import HOST, Taint, is_gpu
+from morph_opt.round.live.kueue_jobs import Asked, Demand, Running
+from morph_opt.round.live.kueue_objects import KueueObjects, some
+from morph_opt.round.live.kueue_queues import Flavor, Group, Queue, Slot, pool_of, quota_reason
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.decision.rules.quota_tree import QuotaNode, quota_trees
@@ -49,52 +41,38 @@ class Options:
 
     Parameters
     ----------
-    queues, nodes
-        By name.
-    levels
-        Labels of topologies from the top, by name.
-    free
-        Free GPUs by node.
-    used
-        Amount by queue and slot that no job of the round uses.
+    cluster
+        Objects of the cluster, with the GPUs that nobody holds.
     running
         Admitted workloads of the round.
     """
 
-    def __init__(
-        self,
-        queues: Queues,
-        nodes: Mapping[str, KubeNode],
-        levels: Mapping[str, tuple[str, ...]],
-        free: Mapping[str, Sequence[int]],
-        used: Mapping[tuple[str, Slot], float],
-        running: Sequence[Running],
-    ) -> None:
-        self._queues = queues
-        self._nodes = nodes
-        self._levels = levels
-        self._free = {name: len(gpus) for name, gpus in free.items()}
-        self._used = used
-        self._running = running
-        self._empty = queues.leaves(queues.slots())
-        self._fits: dict[object, tuple[str, ...]] = {}
-        self._on: dict[object, frozenset[str]] = {}
+    def __init__(self, cluster: KueueObjects, running: Sequence[Running]) -> None:
+        self._cluster, self._running = cluster, running
+        self._queues, self._nodes = cluster.queues, cluster.nodes
+        self._left = {name: len(gpus) for name, gpus in cluster.free.items()}
+        self._empty = self._queues.leaves(self._queues.slots())
         self._placed: dict[str, Placed] = {}
-        self._whys: dict[object, str] = {}
-        self._waiting: list[tuple[Asked, str]] = []
+        self._waiting: list[Asked] = []
+        # Workloads are many, the kinds of them few.
+        self._suited = cache(self._find_suited)
+        self._nodes_of = cache(self._find_nodes_of)
+        self._of_flavor = cache(self._find_of_flavor)
+        self._overlap = cache(self._find_overlap)
+        self._why = cache(self._find_why)
 
-    def held(self, job: Asked, queue: str) -> Asked:
+    def held(self, job: Asked) -> Asked:
         """Return the workload, held back if no flavor could ever satisfy its request."""
         if job.held:
             return job
-        known = self._queues.queues[queue]
-        for group, resources in _groups_of(job, known):
-            suited = self._suited(job, known, group)
+        queue = self._cluster.queue_of(job)
+        for group, resources in self._groups_of(job):
+            suited = self._suited(group, job.demands, job.required)
             if not suited:
                 what = "flavors of its cluster queue fit its node selector and tolerations"
                 more = f" and have {', '.join(job.required)}" if job.required else ""
                 return replace(job, held=f"none of the {what}{more}: {', '.join(group.flavors)}")
-            if self._eligible(job, known, group, resources):
+            if self._eligible(job, group, resources):
                 continue
             for resource in resources:
                 needs = [((f, resource), job.amounts[resource]) for f in suited]
@@ -104,89 +82,93 @@ class Options:
             return replace(job, held="no flavor of its cluster queue has quota for all it asks for")
         return job
 
+    def _groups_of(self, job: Asked) -> list[tuple[Group, list[str]]]:
+        """Return the groups of a workload's queue, with the resources of each that it asks for."""
+        return [
+            (group, mine)
+            for group in self._queues.queues[self._cluster.queue_of(job)].groups
+            if (mine := [one for one in group.resources if job.amounts.get(one, 0.0) > 0.0])
+        ]
+
     def _could(self, queue: str, slot: Slot) -> float:
         leaf = self._empty.get((queue, slot))
         return 0.0 if leaf is None else max(0.0, leaf.could)
 
-    def _suited(self, job: Asked, queue: Queue, group: Group) -> tuple[str, ...]:
+    def _find_suited(
+        self, group: Group, demands: tuple[Demand, ...], required: tuple[str, ...]
+    ) -> tuple[str, ...]:
         """Return the flavors whose labels, taints and topology suit a workload, in order."""
-        key = queue.name, group, job.demands, job.required
-        if key not in self._fits:
-            known = {
-                name: self._queues.flavors.get(name, Flavor(name, {})) for name in group.flavors
-            }
-            keys = frozenset(label for one in known.values() for label in one.labels)
-            self._fits[key] = tuple(
-                name
-                for name, flavor in known.items()
-                if all(demand.suits(flavor, keys) for demand in job.demands)
-                and self._has_levels(flavor, job.required)
-            )
-        return self._fits[key]
+        known = [self._queues.flavor(name) for name in group.flavors]
+        keys = frozenset(label for one in known for label in one.labels)
+        return tuple(
+            flavor.name
+            for flavor in known
+            if all(demand.suits(flavor, keys) for demand in demands)
+            and self._has_levels(flavor, required)
+        )
 
     def _has_levels(self, flavor: Flavor, required: Sequence[str]) -> bool:
         """Return whether a flavor has a topology with these levels, as far as that is known."""
         if not required or not self._queues.flavors:
             return True
-        levels = self._levels.get(flavor.topology)
+        levels = self._cluster.levels.get(flavor.topology)
         return bool(flavor.topology) and (levels is None or set(required) <= set(levels))
 
-    def _eligible(
-        self, job: Asked, queue: Queue, group: Group, resources: Sequence[str]
-    ) -> tuple[str, ...]:
+    def _eligible(self, job: Asked, group: Group, resources: Sequence[str]) -> tuple[str, ...]:
         """Return the flavors that suit a workload and could hold it on an empty cluster."""
+        queue = self._cluster.queue_of(job)
         return tuple(
             name
-            for name in self._suited(job, queue, group)
-            if all(
-                job.amounts[one] <= self._could(queue.name, (name, one)) + _SLACK
-                for one in resources
-            )
+            for name in self._suited(group, job.demands, job.required)
+            if all(job.amounts[r] <= self._could(queue, (name, r)) + _SLACK for r in resources)
         )
 
-    def _nodes_of(self, job: Asked, flavor: str) -> frozenset[str]:
+    def _find_nodes_of(
+        self, demands: tuple[Demand, ...], resource: str, flavor: str
+    ) -> frozenset[str]:
         """Return the nodes on which a workload's pods of one flavor may be."""
-        key = job.demands, job.resource, flavor
-        if key not in self._on:
-            known = self._queues.flavors.get(flavor)
-            levels = self._levels.get(known.topology, ()) if known is not None else ()
-            self._on[key] = frozenset(
-                name
-                for name, node in self._nodes.items()
-                if node.resource == job.resource
-                and all(demand.allows(node, known) for demand in job.demands)
-                and all(label in node.labels for label in levels)
-            )
-        return self._on[key]
+        known = self._queues.flavor(flavor)
+        levels = self._cluster.levels.get(known.topology, ())
+        return frozenset(
+            name
+            for name, node in self._nodes.items()
+            if node.resource == resource
+            and all(demand.allows(node, known) for demand in demands)
+            and all(label in node.labels for label in levels)
+        )
 
-    def assigned(self, jobs: Sequence[tuple[Asked, str]]) -> Mapping[str, Placed]:
+    def assigned(self, jobs: Sequence[Asked]) -> Mapping[str, Placed]:
         """Return the flavors and nodes that waiting workloads may use, by name.
 
         Where flavors of a queue have nodes in common, each workload is given the first that has
         quota for it after those before it in the list; else the round chooses.
         """
         now = self._used_now()
-        for job, queue in jobs:
-            known = self._queues.queues[queue]
+        for job in jobs:
+            queue = self._cluster.queue_of(job)
             flavors: dict[Group, tuple[str, ...]] = {}
             nodes = frozenset(self._nodes)
-            for group, resources in _groups_of(job, known):
-                eligible = self._eligible(job, known, group, resources)
+            for group, resources in self._groups_of(job):
+                eligible = self._eligible(job, group, resources)
                 first = self._first_free(job, queue, eligible, resources, now)
                 for resource in resources:
                     if first and (leaf := now.get((queue, (first, resource)))) is not None:
                         leaf.add(job.amounts[resource])
-                chosen: tuple[str, ...] = (first or eligible[0],)
-                if job.resource in resources and not self._overlap(known, group, job.resource):
-                    chosen = eligible
+                flavors[group] = (first or eligible[0],)
                 if job.resource in resources:
-                    nodes = frozenset().union(*(self._nodes_of(job, one) for one in chosen))
-                flavors[group] = chosen
+                    if not self._overlap(group, job.resource):
+                        flavors[group] = eligible
+                    nodes = self._nodes_in(job, flavors[group])
             if domains := [label for label in job.required if label != HOST]:
                 nodes = self._domain(job, nodes, domains[0], flavors)
             self._placed[job.name] = Placed(nodes, flavors)
-            self._waiting.append((job, queue))
+            self._waiting.append(job)
         return self._placed
+
+    def _nodes_in(self, job: Asked, flavors: Iterable[str]) -> frozenset[str]:
+        """Return the nodes on which a workload's pods of some flavors may be."""
+        found = (self._nodes_of(job.demands, job.resource, one) for one in flavors)
+        return frozenset().union(*found)
 
     def barred_why(self, job: Asked) -> str:
         """Return why an assigned workload may not be on nodes of its flavors.
@@ -200,28 +182,25 @@ class Options:
             if job.resource in group.resources
             for one in names
         )
-        if not flavors:
-            return ""
-        key = job.demands, job.resource, flavors, placed.nodes
-        if key not in self._whys:
-            self._whys[key] = self._why(job, flavors, placed.nodes)
-        return self._whys[key]
+        return self._why(job.demands, job.resource, flavors, placed.nodes) if flavors else ""
 
-    def _why(self, job: Asked, flavors: Sequence[str], nodes: frozenset[str]) -> str:
+    def _find_why(
+        self,
+        demands: tuple[Demand, ...],
+        resource: str,
+        flavors: tuple[str, ...],
+        nodes: frozenset[str],
+    ) -> str:
         """Return why a workload with these flavors may be on these of their nodes alone."""
-        of_flavors = frozenset().union(*(self._of_flavor(one, job.resource) for one in flavors))
+        of_flavors = frozenset().union(*(self._of_flavor(one, resource) for one in flavors))
         if not of_flavors:
-            labels = [
-                f"{key}={value}"
-                for one in flavors
-                if one in self._queues.flavors
-                for key, value in self._queues.flavors[one].labels.items()
-            ]
-            labelled = f" ({', '.join(labels)})" if labels else ""
-            return f"no node with {job.resource} is of flavor {' or '.join(flavors)}{labelled}"
+            pairs = [pair for one in flavors for pair in self._queues.flavor(one).labels.items()]
+            labels = ", ".join(f"{key}={value}" for key, value in pairs)
+            labelled = f" ({labels})" if labels else ""
+            return f"no node with {resource} is of flavor {' or '.join(flavors)}{labelled}"
         taints: dict[str, list[str]] = defaultdict(list)
         for name in sorted(of_flavors - nodes):
-            for one in self._not_borne(job, name, flavors):
+            for one in self._not_borne(demands, name, flavors):
                 taints[one].append(name)
         if taints:
             named = "; ".join(f"{taint} ({some(names)})" for taint, names in taints.items())
@@ -231,22 +210,20 @@ class Options:
         named = " or ".join(flavors)
         return f"no node of flavor {named} fits its node selector, affinity and topology"
 
-    def _not_borne(self, job: Asked, name: str, flavors: Sequence[str]) -> list[str]:
+    def _not_borne(self, demands: Sequence[Demand], name: str, flavors: Sequence[str]) -> list[str]:
         """Return the taints that alone keep a workload from a node."""
         node = self._nodes[name]
-        bare = replace(node, taints=())
-        for flavor in flavors:
-            known = self._queues.flavors.get(flavor)
-            if all(demand.allows(bare, known) for demand in job.demands):
-                return [
-                    f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-                    for key, value, effect in node.taints
-                    if not all(
-                        demand.allows(replace(node, taints=((key, value, effect),)), known)
-                        for demand in job.demands
-                    )
-                ]
-        return []
+
+        def allowed(flavor: str, *taints: Taint) -> bool:
+            known, tainted = self._queues.flavor(flavor), replace(node, taints=taints)
+            return all(demand.allows(tainted, known) for demand in demands)
+
+        flavor = next((one for one in flavors if allowed(one)), None)
+        return [
+            f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+            for key, value, effect in (node.taints if flavor is not None else ())
+            if not allowed(str(flavor), (key, value, effect))
+        ]
 
     def _used_now(self) -> dict[tuple[str, Slot], QuotaNode]:
         """Return the nodes of queues in the trees, with their present usage."""
@@ -261,7 +238,7 @@ class Options:
         """Return the trees with their present usage, by slot, pool and name."""
         found: dict[Slot, dict[tuple[str, str], QuotaNode]] = {}
         for slot in self._queues.slots():
-            nodes = found[slot] = quota_trees(self._queues.tree(slot, self._used))
+            nodes = found[slot] = quota_trees(self._queues.tree(slot, self._cluster.used))
             for one in self._running:
                 assert one.job.admission is not None
                 amount = one.job.admission.usage.get(slot, 0.0)
@@ -284,30 +261,19 @@ class Options:
                 return flavor
         return ""
 
-    def _overlap(self, queue: Queue, group: Group, resource: str) -> bool:
+    def _find_overlap(self, group: Group, resource: str) -> bool:
         """Return whether two flavors of a group may be on one node."""
-        key = "overlap", queue.name, group, resource
-        if key not in self._fits:
-            seen: set[str] = set()
-            found = False
-            for name in group.flavors:
-                own = self._of_flavor(name, resource)
-                found |= bool(seen & own)
-                seen |= own
-            self._fits[key] = ("yes",) if found else ()
-        return bool(self._fits[key])
+        of_each = [self._of_flavor(name, resource) for name in group.flavors]
+        return sum(map(len, of_each)) > len(frozenset().union(*of_each))
 
-    def _of_flavor(self, name: str, resource: str) -> frozenset[str]:
+    def _find_of_flavor(self, name: str, resource: str) -> frozenset[str]:
         """Return the nodes with GPUs of a resource that have the labels of a flavor."""
-        key = "flavor", name, resource
-        if key not in self._on:
-            labels = self._queues.flavors[name].labels if name in self._queues.flavors else {}
-            self._on[key] = frozenset(
-                node.name
-                for node in self._nodes.values()
-                if node.resource == resource and labels.items() <= node.labels.items()
-            )
-        return self._on[key]
+        labels = self._queues.flavor(name).labels
+        return frozenset(
+            node.name
+            for node in self._nodes.values()
+            if node.resource == resource and labels.items() <= node.labels.items()
+        )
 
     def _domain(
         self,
@@ -321,43 +287,36 @@ class Options:
         It is the one with the fewest free GPUs among those that have room for it beside what was
         given to workloads before it, else the largest.
         """
+        each = job.pods[0]
+
+        def room(name: str) -> int:
+            return 0 if self._nodes[name].closed else self._left[name] // each * each
+
         levels: tuple[str, ...] = (label,)
-        for names in flavors.values():
-            for one in names:
-                known = self._queues.flavors.get(one)
-                path = self._levels.get(known.topology, ()) if known is not None else ()
-                if label in path:
-                    levels = path[: path.index(label) + 1]
+        for one in (name for names in flavors.values() for name in names):
+            path = self._cluster.levels.get(self._queues.flavor(one).topology, ())
+            if label in path:
+                levels = path[: path.index(label) + 1]
         domains: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in sorted(nodes):
             labels = self._nodes[name].labels
             if all(one in labels for one in levels):
                 domains[tuple(labels[one] for one in levels)].append(name)
-        each = job.pods[0]
-        fits = {
-            place: sum(self._free[name] // each * each for name in names if self._open(name))
-            for place, names in domains.items()
-        }
+        fits = {place: sum(map(room, names)) for place, names in domains.items()}
         enough = [place for place, free in fits.items() if free >= job.gpus]
         if enough:
             best = min(enough, key=lambda place: (fits[place], place))
             left = job.gpus
-            for name in sorted(domains[best], key=lambda one: (-self._free[one], one)):
-                taken = min(left, self._free[name] // each * each) if self._open(name) else 0
-                self._free[name] -= taken
+            for name in sorted(domains[best], key=lambda one: (-self._left[one], one)):
+                taken = min(left, room(name))
+                self._left[name] -= taken
                 left -= taken
             return frozenset(domains[best])
-        size = {
-            place: sum(self._nodes[name].gpus for name in names) for place, names in domains.items()
-        }
-        return (
-            frozenset(domains[max(size, key=lambda place: (size[place], place))])
-            if size
-            else (frozenset())
-        )
 
-    def _open(self, name: str) -> bool:
-        return not self._nodes[name].closed
+        def size(place: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+            return sum(self._nodes[name].gpus for name in domains[place]), place
+
+        return frozenset(domains[max(domains, key=size)] if domains else ())
 
     def overdrawn(self) -> list[str]:
         """Return a note for each queue that holds more than its limit."""
@@ -375,7 +334,7 @@ class Options:
             if job.resource in group.resources and len(flavors) > 1:
                 found: dict[str, None] = {}
                 for one in flavors:
-                    here = sorted(self._nodes_of(job, one) & placed.nodes)
+                    here = sorted(self._nodes_in(job, (one,)) & placed.nodes)
                     found |= dict.fromkeys(types[name] for name in here)
                 return tuple(found)
         return ()
@@ -390,7 +349,7 @@ class Options:
         types
             Names of node types by node.
         """
-        asked = {resource for job, _ in self._waiting for resource in job.amounts}
+        asked = {resource for job in self._waiting for resource in job.amounts}
         found: list[Rule] = []
         now = self._trees_now()
         for slot in self._queues.slots():
@@ -400,38 +359,32 @@ class Options:
                 name: self._members(queue, slot, types)
                 for name, queue in self._queues.queues.items()
             }
-            tree = self._queues.tree(slot, self._used, members)
-            tree = [
-                replace(one, tenants=()) if one.tenants and one.jobs == _NO_JOB else one
-                for one in tree
-            ]
-            tree = [replace(one, jobs=()) if one.jobs == _NO_JOB else one for one in tree]
+            tree = self._queues.tree(slot, self._cluster.used, members)
             if is_gpu(slot[1]) or not self._fits_all(tree):
                 found += [replace(one, note=_in_use(now[slot][one.pool, one.name])) for one in tree]
         return found
 
     def _members(self, queue: Queue, slot: Slot, types: Mapping[str, str]) -> CohortQuota:
-        """Return the rule of the jobs of a queue that count in a slot, outside of any tree."""
+        """Return the rule of the jobs of a queue that count in a slot, outside of any tree.
+
+        Without such jobs it has no tenants.
+        """
         flavor, resource = slot
         base = CohortQuota(queue.name, 0.0, tenants=(queue.name,))
         group = queue.group_of(resource)
         of_gpus = [one for one in (group.resources if group else ()) if is_gpu(one)]
         amounts: dict[str, float] = {}
         node_types: tuple[str, ...] = ()
-        disjoint = bool(of_gpus) and not any(
-            self._overlap(queue, group, one) for one in of_gpus if group is not None
-        )
-        if disjoint:
+        if group and of_gpus and not any(self._overlap(group, one) for one in of_gpus):
             here = {name for one in of_gpus for name in self._of_flavor(flavor, one)}
             node_types = tuple(sorted({escape(types[name]) for name in here}))
             if not node_types:
-                return replace(base, jobs=_NO_JOB)
+                return replace(base, tenants=())
             if is_gpu(resource) and len(of_gpus) == 1:
                 return replace(base, node_types=node_types)
-        for job, name in self._waiting:
-            placed = self._placed[job.name]
-            mine = name == queue.name and group is not None and group in placed.flavors
-            if mine and flavor in placed.flavors[group]:  # type: ignore[index]
+        for job in self._waiting:
+            given = self._placed[job.name].flavors.get(group, ()) if group is not None else ()
+            if flavor in given and self._cluster.queue_of(job) == queue.name:
                 amounts[job.name] = job.amounts.get(resource, 0.0)
         for one in self._running:
             assert one.job.admission is not None
@@ -439,7 +392,7 @@ class Options:
                 amounts[one.job.name] = one.job.admission.usage.get(slot, 0.0)
         amounts = {name: amount for name, amount in amounts.items() if amount}
         if not amounts:
-            return replace(base, jobs=_NO_JOB)
+            return replace(base, tenants=())
         return replace(
             base,
             jobs=tuple(map(escape, amounts)),
@@ -457,9 +410,6 @@ class Options:
         return True
 
 
-_NO_JOB = ("no job",)
-
-
 def _in_use(node: QuotaNode) -> str:
     """Return the usage at a node and in its whole tree."""
     if node.above is None:
@@ -469,12 +419,3 @@ def _in_use(node: QuotaNode) -> str:
         root = root.above
     rest = "all" if root.usage >= root.subtree else f"{root.usage:g}"
     return f"{node.usage:g} in use; cohort {root.quota.name} lends {root.subtree:g}, {rest} in use"
-
-
-def _groups_of(job: Asked, queue: Queue) -> list[tuple[Group, list[str]]]:
-    """Return the groups of a queue with the resources of each that a workload asks for."""
-    return [
-        (group, mine)
-        for group in queue.groups
-        if (mine := [one for one in group.resources if job.amounts.get(one, 0.0) > 0.0])
-    ]

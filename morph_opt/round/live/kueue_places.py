@@ -9,7 +9,7 @@ import numpy as np
 
 from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
 from morph_opt.round.live.build import LiveJob
-from morph_opt.round.live.kube_nodes import HOST
+from morph_opt.round.live.kube import HOST
 from morph_opt.round.live.kueue_jobs import Asked, Running
 from morph_opt.round.live.kueue_objects import KueueObjects, some
 
@@ -174,19 +174,12 @@ def _assigned(job: Asked, hosts: dict[str, str]) -> dict[str, int]:
 def _packed(cluster: KueueObjects, job: Asked, gpus: int) -> list[tuple[str, int]] | None:
     """Return nodes for an admitted workload whose nodes are unknown; None if none fit."""
     assert job.admission is not None
-    queues = cluster.queues
-    flavors = [
-        queues.flavors.get(flavor)
-        for (flavor, r), _ in job.admission.usage.items()
-        if r == job.resource
-    ]
+    flavors = [cluster.queues.flavor(f) for f, r in job.admission.usage if r == job.resource]
     domains = [labels for labels, _ in job.admission.places]
     nodes = list(cluster.nodes.values())
     by_type: dict[str, list[int]] = defaultdict(list)
     for at, node in enumerate(nodes):
-        of_flavor = not flavors or any(
-            one is None or one.labels.items() <= node.labels.items() for one in flavors
-        )
+        of_flavor = not flavors or any(one.labels.items() <= node.labels.items() for one in flavors)
         in_domain = not domains or any(one.items() <= node.labels.items() for one in domains)
         if node.resource == job.resource and of_flavor and in_domain:
             by_type[node.kind].append(at)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from morph_opt.core.documents import Fields
-from morph_opt.round.live.kube_fields import (
+from morph_opt.round.live.kube import (
     Expression,
     Taint,
     Toleration,
@@ -134,6 +134,10 @@ class Queues:
     flavors: dict[str, Flavor] = field(default_factory=dict)
     local: dict[str, LocalQueue] = field(default_factory=dict)
 
+    def flavor(self, name: str) -> Flavor:
+        """Return a flavor; one without labels, taints and topology if it has no object."""
+        return self.flavors.get(name) or Flavor(name, {})
+
     def above(self, name: str) -> str:
         """Return the parent of a cohort; "" for a root or a cohort without an object."""
         known = self.cohorts.get(name)
@@ -186,7 +190,8 @@ class Queues:
         used
             Amount by cluster queue and slot that others than the jobs of the round use.
         members
-            Which jobs of a queue are counted, by its name; other fields are set here.
+            Which jobs of a queue are counted, by its name; other fields are set here. Without
+            tenants no job is.
         """
         pool = pool_of(slot)
         found: list[CohortQuota] = []
@@ -206,7 +211,7 @@ class Queues:
                     self.label(queue.cohort) if queue.cohort else "",
                     limits.borrow if queue.cohort else None,
                     limits.lend if queue.cohort else None,
-                    (name,),
+                    of.tenants,
                     of.jobs,
                     of.amounts,
                     of.node_types,
@@ -262,11 +267,9 @@ def pool_of(slot: Slot) -> str:
 def read_flavor(item: Fields) -> Flavor:
     """Read a ResourceFlavor."""
     spec = item.object("spec", None, {})
-    labels = spec.value("nodeLabels", dict[str, str], {}) if spec.has("nodeLabels") else {}
-    topology = spec.text("topologyName") if spec.has("topologyName") else ""
-    return Flavor(
-        name_of(item), labels, taints_of(spec, "nodeTaints"), tolerations_of(spec), topology
-    )
+    labels, topology = spec.by_name("nodeLabels"), spec.word("topologyName")
+    taints, tolerations = taints_of(spec, "nodeTaints"), tolerations_of(spec)
+    return Flavor(name_of(item), labels, taints, tolerations, topology)
 
 
 def read_queue(item: Fields) -> Queue:
@@ -274,7 +277,7 @@ def read_queue(item: Fields) -> Queue:
     spec, name = item.object("spec", None), name_of(item)
     groups, quotas = _groups(spec)
     away = ""
-    if (stop := _stop(spec)) != "None":
+    if stop := _stop(spec):
         away = f"its cluster queue {name} is stopped ({stop})"
     elif reason := _inactive(item):
         away = f"its cluster queue {name} is not active: {reason}"
@@ -283,10 +286,10 @@ def read_queue(item: Fields) -> Queue:
         selector = expressions_of(spec.object("namespaceSelector", None))
     return Queue(
         name,
-        _text(spec, "cohort") or _text(spec, "cohortName"),
+        spec.word("cohort") or spec.word("cohortName"),
         groups,
         quotas,
-        _text(spec, "queueingStrategy") == "StrictFIFO",
+        spec.word("queueingStrategy") == "StrictFIFO",
         away,
         selector,
         tuple(_not_read(spec)),
@@ -295,14 +298,12 @@ def read_queue(item: Fields) -> Queue:
 
 def _not_read(spec: Fields) -> Iterable[str]:
     """Yield settings of a queue that are not read but may change which workloads start."""
-    checks = spec.has("admissionChecks") and bool(spec.raw("admissionChecks"))
-    if checks or spec.has("admissionChecksStrategy"):
+    if spec.raw("admissionChecks", None) or spec.has("admissionChecksStrategy"):
         yield "admission checks, which may keep a workload waiting after it has quota"
-    if spec.has("preemption"):
-        policy = spec.object("preemption", None)
-        policies = [_text(policy, word) for word in ("withinClusterQueue", "reclaimWithinCohort")]
-        if any(one not in ("", "Never") for one in policies):
-            yield "preemption, by which Kueue may stop some for others: here whoever runs stays"
+    policy = spec.part("preemption")
+    policies = {policy.word(word) for word in ("withinClusterQueue", "reclaimWithinCohort")}
+    if policies - {"", "Never"}:
+        yield "preemption, by which Kueue may stop some for others: here whoever runs stays"
     if spec.has("fairSharing"):
         yield "fair sharing, by which Kueue may start others first"
     if spec.has("admissionScope"):
@@ -313,14 +314,14 @@ def read_cohort(item: Fields) -> Cohort:
     """Read a Cohort."""
     spec = item.object("spec", None, {})
     _, quotas = _groups(spec)
-    return Cohort(name_of(item), _text(spec, "parentName") or _text(spec, "parent"), quotas)
+    return Cohort(name_of(item), spec.word("parentName") or spec.word("parent"), quotas)
 
 
 def read_local_queue(item: Fields) -> tuple[str, LocalQueue]:
     """Read a LocalQueue with its namespace and name."""
     spec, name = item.object("spec", None), name_of(item)
     away = ""
-    if (stop := _stop(spec)) != "None":
+    if stop := _stop(spec):
         away = f"its local queue {name} is stopped ({stop})"
     space = meta_of(item).text("namespace", "default")
     return f"{space}/{name}", LocalQueue(spec.text("clusterQueue"), away)
@@ -330,7 +331,7 @@ def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
     """Return resource groups and limits by flavor and resource."""
     groups: list[Group] = []
     quotas: dict[Slot, Limits] = {}
-    for group in spec.objects("resourceGroups", None) if spec.has("resourceGroups") else ():
+    for group in spec.parts("resourceGroups"):
         resources: dict[str, None] = {}
         if group.has("coveredResources"):
             resources |= dict.fromkeys(group.value("coveredResources", tuple[str, ...]))
@@ -349,19 +350,14 @@ def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
     return tuple(groups), quotas
 
 
-def _text(spec: Fields, name: str) -> str:
-    """Return the text of a field; "" if it is missing or null."""
-    return spec.text(name) if spec.has(name) else ""
-
-
 def _stop(spec: Fields) -> str:
-    return _text(spec, "stopPolicy") or "None"
+    """Return the policy by which a queue is stopped; "" if it is open."""
+    return spec.word("stopPolicy").removeprefix("None")
 
 
 def _inactive(item: Fields) -> str:
     """Return the stated reason of an inactive queue; "" if it is active or states nothing."""
-    status = item.object("status", None) if item.has("status") else None
-    for one in status.objects("conditions", None, []) if status is not None else ():
+    for one in item.part("status").objects("conditions", None, []):
         if one.text("type") == "Active" and one.text("status") == "False":
             return one.text("message", "") or one.text("reason", "") or "no reason is given"
     return ""

@@ -13,7 +13,7 @@ from morph_opt.plan.cli import main as plan
 from morph_opt.round.cli import main
 from morph_opt.round.decide import decide_round
 from morph_opt.round.live.build import Live
-from morph_opt.round.live.hostlist import expand_hosts
+from morph_opt.round.live.slurm_fields import expand_hosts
 from morph_opt.round.live.sources import read_live
 from morph_opt.scheduling.policies.registry import PolicyOptions
 
