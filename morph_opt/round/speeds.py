@@ -19,7 +19,7 @@ from morph_opt.core.domain import (
     Span,
 )
 from morph_opt.core.domain._validate import require_iteration_s, require_name
-from morph_opt.inputs.perf.speed import Configuration, SpeedModel, pair_speeds
+from morph_opt.inputs.perf.speed import Configuration, Listed, Plans, SpeedModel, pair_speeds
 from morph_opt.inputs.topology.graph import topology_of
 
 ROW_FIELDS = ("model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand))
@@ -45,8 +45,13 @@ class SpeedRow:
     configuration: Configuration
     span: Span | None = None
 
+    @property
+    def what(self) -> tuple[Shape, ExecutionPlan]:
+        """Shape and plan."""
+        return self.configuration.shape, self.configuration.plan
 
-PairKey = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], str, Shape]
+
+PairKey = tuple[tuple[str, str], Plans, str, Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ class PairRow:
         )
 
 
-class SpeedTable:
+class SpeedTable(Listed):
     """Speed model of listed rows.
 
     Parameters
@@ -96,22 +101,20 @@ class SpeedTable:
     """
 
     def __init__(self, rows: Iterable[SpeedRow], pairs: Iterable[PairRow] = ()) -> None:
+        super().__init__()
         self.rows = tuple(rows)
         self.pairs = tuple(pairs)
         self._paired = {key: pace_s for pair in self.pairs for key, pace_s in pair.keys}
-        self._rows: dict[tuple[str, str], list[SpeedRow]] = {}
+        self._by_kind: dict[tuple[str, str], list[SpeedRow]] = {}
         self._times: dict[tuple[str, str, Shape, ExecutionPlan, Span | None], float] = {}
-        self._cache: dict[tuple[str, str, int, Span], tuple[Configuration, ...]] = {}
         for row in self.rows:
             found = row.configuration
             key = (row.model, row.node_type, found.shape, found.plan, row.span)
             if key in self._times:
-                raise InputError(
-                    f"{row.model} on {row.node_type} with {found.plan} on {found.shape} is "
-                    "listed twice"
-                )
+                what = f"{row.model} on {row.node_type} with {found.plan} on {found.shape}"
+                raise InputError(f"{what} is listed twice")
             self._times[key] = found.iteration_s
-            self._rows.setdefault((row.model, row.node_type), []).append(row)
+            self._by_kind.setdefault((row.model, row.node_type), []).append(row)
         self._require_slower_with_distance()
         self._models = tuple(sorted({row.model for row in self.rows}))
 
@@ -119,10 +122,8 @@ class SpeedTable:
         """Refuse speeds that increase with distance, because rounds rely on it."""
         for model, kind, shape, plan in dict.fromkeys(key[:4] for key in self._times):
             what = (model, kind, shape, plan)
-            times = [
-                (s, self._times.get((*what, s), self._times.get((*what, None))))
-                for s in SPANS.values()
-            ]
+            of_any = self._times.get((*what, None))
+            times = [(span, self._times.get((*what, span), of_any)) for span in SPANS.values()]
             known = [(span, seconds) for span, seconds in times if seconds is not None]
             for (near, slow), (far, fast) in pairwise(known):
                 if fast < slow:
@@ -147,11 +148,7 @@ class SpeedTable:
         return bool(self.pairs)
 
     def paired_iteration_s(
-        self,
-        models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
-        node_type: NodeType,
-        shape: Shape,
+        self, models: tuple[str, str], plans: Plans, node_type: NodeType, shape: Shape
     ) -> tuple[float, float] | None:
         """Return listed seconds per iteration of two jobs on the same GPUs."""
         return self._paired.get((models, plans, node_type.name, shape))
@@ -164,29 +161,16 @@ class SpeedTable:
         own = self._times.get((*key, span)) if shape.nodes > 1 else None
         return self._times.get((*key, None)) if own is None else own
 
-    def configurations(
+    def _listed(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Return the rows of a model for a node type and span, in their order; cached."""
-        key = (model, node_type.name, max_gpus, span)
-        if key not in self._cache:
-            mine = self._rows.get(key[:2], [])
-            special = {
-                (row.configuration.shape, row.configuration.plan)
-                for row in mine
-                if row.span is span
-            }
-            self._cache[key] = tuple(
-                row.configuration
-                for row in mine
-                if row.configuration.shape.gpus <= max_gpus
-                and (row.span is span or (row.span is None and _what(row) not in special))
-            )
-        return self._cache[key]
-
-
-def _what(row: SpeedRow) -> tuple[Shape, ExecutionPlan]:
-    return row.configuration.shape, row.configuration.plan
+    ) -> Iterable[Configuration]:
+        """Return the rows of a model; one for the span precedes one for any."""
+        mine = self._by_kind.get((model, node_type.name), [])
+        special = {row.what for row in mine if row.span is span}
+        for row in mine:
+            fits = row.span is span or (row.span is None and row.what not in special)
+            if fits and row.configuration.shape.gpus <= max_gpus:
+                yield row.configuration
 
 
 def table_of(
@@ -206,9 +190,7 @@ def table_of(
             rows += _rows_of(speeds, model, node_type, cluster.gpus, spans)
     if not pairs:
         return SpeedTable(rows)
-    alone = (
-        (row.model, row.node_type, row.configuration.shape, row.configuration.plan) for row in rows
-    )
+    alone = ((row.model, row.node_type, *row.what) for row in rows)
     return SpeedTable(rows, pairs_of(speeds, cluster, alone))
 
 

@@ -7,14 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from morph_opt.core.domain import (
-    ExecutionPlan,
-    InputError,
-    NodeType,
-    Shape,
-    SideDemand,
-    Span,
-)
+from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, Shape, SideDemand, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +69,7 @@ class SpeedModel(Protocol):
         ...
 
     def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Return seconds per iteration, or None if that configuration cannot run.
 
@@ -121,8 +109,30 @@ class LearningModel(SpeedModel, Protocol):
         ...
 
 
-class SpeedsOver(ABC):
-    """Speed model with the configurations of another one and its own times, cached.
+class Listed(ABC):
+    """Speed model that lists its configurations once for each question."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Return every configuration, as a cached tuple; see `SpeedModel`."""
+        key = (model, node_type, max_gpus, span)
+        if key not in self._rows:
+            self._rows[key] = tuple(self._listed(*key))
+        return self._rows[key]
+
+    @abstractmethod
+    def _listed(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Iterable[Configuration]:
+        """Return every configuration, in their order."""
+
+
+class SpeedsOver(Listed):
+    """Speed model with the configurations of another one and its own times.
 
     Parameters
     ----------
@@ -131,22 +141,18 @@ class SpeedsOver(ABC):
     """
 
     def __init__(self, base: SpeedModel) -> None:
+        super().__init__()
         self._base = base
-        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
 
     def models(self) -> Sequence[str]:
         """Return the names that the base knows, sorted."""
         return self._base.models()
 
-    def configurations(
+    def _listed(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Return the base's configurations that this model has, in the base's order."""
-        key = (model, node_type, max_gpus, span)
-        if key not in self._rows:
-            rows = self._base.configurations(model, node_type, max_gpus, span)
-            self._rows[key] = tuple(self._own(model, node_type, rows, span))
-        return self._rows[key]
+    ) -> Iterable[Configuration]:
+        rows = self._base.configurations(model, node_type, max_gpus, span)
+        return self._own(model, node_type, rows, span)
 
     @abstractmethod
     def _own(
@@ -160,6 +166,10 @@ def span_of(shape: Shape, span: Span) -> Span:
     return span if shape.nodes > 1 else Span.NODE
 
 
+Plans = tuple[ExecutionPlan, ExecutionPlan]
+"""Plans of two jobs on the same GPUs."""
+
+
 class PairSpeeds(Protocol):
     """Protocol of iteration times of two jobs on the same GPUs."""
 
@@ -169,11 +179,7 @@ class PairSpeeds(Protocol):
         ...
 
     def paired_iteration_s(
-        self,
-        models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
-        node_type: NodeType,
-        shape: Shape,
+        self, models: tuple[str, str], plans: Plans, node_type: NodeType, shape: Shape
     ) -> tuple[float, float] | None:
         """Return seconds per iteration of each job while both hold the same GPUs.
 

@@ -17,7 +17,7 @@ from morph_opt.inputs.perf.analytic.architecture import (
 from morph_opt.inputs.perf.analytic.layout import rails
 from morph_opt.inputs.perf.analytic.support import Support, side_demand
 from morph_opt.inputs.perf.analytic.terms import predict_s
-from morph_opt.inputs.perf.speed import Configuration, require_model
+from morph_opt.inputs.perf.speed import Configuration, Listed, require_model, span_of
 
 POD_SLOWDOWN = 2.0
 """Network slowdown across leaf switches if it was not measured: 2:1 oversubscription."""
@@ -64,7 +64,7 @@ class ModelEntry:
     quirks: tuple[Quirk, ...] = ()
 
 
-class AnalyticModel:
+class AnalyticModel(Listed):
     """Speed model that predicts; deterministic, and immutable but for its caches.
 
     Parameters
@@ -91,6 +91,7 @@ class AnalyticModel:
         name: str = "model",
         gpu_speed: Mapping[str, float] | None = None,
     ) -> None:
+        super().__init__()
         self._name = name
         self._entries: dict[str, ModelEntry] = {}
         for entry in entries:
@@ -101,7 +102,6 @@ class AnalyticModel:
             raise InputError("the speed model has no entries", field=name)
         self._gpu_speed = dict(gpu_speed or {A800_NODE.gpu_type.name: 1.0})
         self._models = tuple(sorted(self._entries))
-        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
         self._times: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
 
     @property
@@ -128,7 +128,7 @@ class AnalyticModel:
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Return predicted seconds per iteration; None if `configurations` lacks the pair."""
-        key = (model, node_type, shape, plan, Span.NODE if shape.nodes == 1 else span)
+        key = (model, node_type, shape, plan, span_of(shape, span))
         if key not in self._times:
             self.configurations(model, node_type, shape.gpus, span)  # stores their times
             self._times.setdefault(key, None)
@@ -153,27 +153,17 @@ class AnalyticModel:
         found = self._predict(entry, node_type, [(shape, plan)], span)
         return found[0] if found else None
 
-    def configurations(
+    def _listed(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Return the model's support with predicted times, as a cached tuple."""
-        key = (model, node_type, max_gpus, span)
-        if key not in self._rows:
-            self._rows[key] = tuple(self._configurations(self.entry(model), key))
-        return self._rows[key]
-
-    def _configurations(
-        self, entry: ModelEntry, key: tuple[str, NodeType, int, Span]
     ) -> Iterable[Configuration]:
-        model, node_type, max_gpus, span = key
+        """Return the model's support with predicted times."""
+        entry = self.entry(model)
         pairs = list(entry.support.pairs(entry.architecture, node_type.gpus, max_gpus))
         times = self._predict(entry, node_type, pairs, span)
         for (shape, plan), seconds in zip(pairs, times, strict=False):
-            placed = Span.NODE if shape.nodes == 1 else span
-            self._times[model, node_type, shape, plan, placed] = seconds
-            yield Configuration(
-                shape, plan, seconds, side_demand(entry.architecture, shape, plan, seconds)
-            )
+            self._times[model, node_type, shape, plan, span_of(shape, span)] = seconds
+            side = side_demand(entry.architecture, shape, plan, seconds)
+            yield Configuration(shape, plan, seconds, side)
 
     def _predict(
         self,

@@ -46,12 +46,7 @@ class ElasticTable:
         return self._units[model].get(gpu_type)
 
     def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,  # noqa: ARG002 - part of the protocol
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Return seconds of a step of all workers on GPUs of one type, wherever they are."""
         if plan.family is not PlanFamily.EST:
@@ -60,11 +55,7 @@ class ElasticTable:
         return None if known is None else known.step_s((shape.gpus,))
 
     def configurations(
-        self,
-        model: str,
-        node_type: NodeType,  # noqa: ARG002 - part of the protocol
-        max_gpus: int,  # noqa: ARG002
-        span: Span,  # noqa: ARG002
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
         """Return no configurations: workers run on GPUs by type and not in shapes."""
         self.worker_units(model, "")

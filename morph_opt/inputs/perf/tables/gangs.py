@@ -24,7 +24,7 @@ from morph_opt.core.domain import (
 )
 from morph_opt.core.domain.shape import partitions
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
-from morph_opt.inputs.perf.speed import Configuration, require_model
+from morph_opt.inputs.perf.speed import Configuration, Listed, require_model
 
 RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of jobs whose plan is unknown."""
@@ -111,7 +111,7 @@ def _of_model(model: str) -> Curve:
     return speed
 
 
-class GangTable:
+class GangTable(Listed):
     """Speed model of gangs: one second per iteration on their GPUs, on others by a curve.
 
     Parameters
@@ -123,10 +123,10 @@ class GangTable:
     """
 
     def __init__(self, gangs: Iterable[Gang], scaling: str | None = None) -> None:
+        super().__init__()
         self.name = "rigid" if scaling is None else f"anchored:{scaling}"
         self._gangs = {gang.name: gang for gang in gangs}
         self._curve = None if scaling is None else curve_of(scaling)
-        self._cache: dict[tuple[str, NodeType, int], tuple[Configuration, ...]] = {}
 
     def models(self) -> Sequence[str]:
         """Return the names, sorted."""
@@ -139,12 +139,7 @@ class GangTable:
         return tuple(sorted({kind for gang in strange for kind in gang.types}))
 
     def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,  # noqa: ARG002 - part of the protocol
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Return seconds per iteration of the gang; None if it cannot run.
 
@@ -160,13 +155,9 @@ class GangTable:
             return None
         return self._seconds(gang, node_type, shape)
 
-    def configurations(
-        self,
-        model: str,
-        node_type: NodeType,
-        max_gpus: int,
-        span: Span,  # noqa: ARG002 - part of the protocol
-    ) -> Sequence[Configuration]:
+    def _listed(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Iterable[Configuration]:
         """Return the gang's shapes on such nodes, by number of GPUs, then fewest nodes first.
 
         Raises
@@ -175,20 +166,11 @@ class GangTable:
             If the model is unknown.
         """
         gang = self._gang(model)
-        key = (model, node_type, max_gpus)
-        if key not in self._cache:
-            found = (
-                (shape, self._seconds(gang, node_type, shape))
-                for gpus in self._counts(gang, node_type)
-                if gpus <= max_gpus
-                for shape in partitions(gpus, node_type.gpus)
-            )
-            self._cache[key] = tuple(
-                Configuration(shape, RIGID_PLAN, seconds)
-                for shape, seconds in found
-                if seconds is not None
-            )
-        return self._cache[key]
+        for gpus in self._counts(gang, node_type):
+            for shape in partitions(gpus, node_type.gpus) if gpus <= max_gpus else ():
+                seconds = self._seconds(gang, node_type, shape)
+                if seconds is not None:
+                    yield Configuration(shape, RIGID_PLAN, seconds)
 
     def _counts(self, gang: Gang, node_type: NodeType) -> Sequence[int]:
         """Return the GPU counts of a gang: its own; powers of two within a node, whole nodes."""

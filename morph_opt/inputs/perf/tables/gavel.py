@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.core.documents import read_json
-from morph_opt.core.domain import Cluster, ExecutionPlan, InputError, NodeType, Shape
+from morph_opt.core.domain import Cluster, InputError, NodeType, Shape
+from morph_opt.inputs.perf.speed import Plans
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
 
 _SPREAD = "_unconsolidated"
@@ -221,11 +222,7 @@ class GavelTable(GangTable):
         return any(self.throughputs.paired.values())
 
     def paired_iteration_s(
-        self,
-        models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
-        node_type: NodeType,
-        shape: Shape,
+        self, models: tuple[str, str], plans: Plans, node_type: NodeType, shape: Shape
     ) -> tuple[float, float] | None:
         """Return seconds per step of two gangs of one size on the same GPUs of one node.
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from morph_opt.core.domain import (
-    ExecutionPlan,
-    InputError,
-    NodeType,
-    Shape,
-    SideDemand,
-    Span,
-)
+from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, Shape, SideDemand, Span
 from morph_opt.core.domain._validate import require_iteration_s, require_name
-from morph_opt.inputs.perf.speed import Configuration, SpeedModel, require_model
+from morph_opt.inputs.perf.speed import Configuration, Listed, SpeedModel, require_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ class Measurement:
         self.plan.require_gpus(self.shape.gpus, "the shape has", "shape")
 
 
-class MeasuredTable:
+class MeasuredTable(Listed):
     """Speed model of exactly the measured configurations.
 
     The span of a placement does not change a measured time: the tables that we read were taken
@@ -77,10 +70,10 @@ class MeasuredTable:
 
     def __init__(self, measurements: Iterable[Measurement], name: str = "table") -> None:
         require_name("table.name", name)
+        super().__init__()
         self.name = name
         self._times: dict[tuple[str, str, Shape, ExecutionPlan], float] = {}
-        self._rows: dict[tuple[str, str], list[Configuration]] = {}
-        self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
+        self._measured: dict[tuple[str, str], list[Configuration]] = {}
         for row in measurements:
             key = (row.model, row.gpu_type, row.shape, row.plan)
             if key in self._times:
@@ -89,24 +82,18 @@ class MeasuredTable:
                     field="placement",
                 )
             self._times[key] = row.iteration_s
-            self._rows.setdefault((row.model, row.gpu_type), []).append(
-                Configuration(row.shape, row.plan, row.iteration_s, row.side)
-            )
+            found = Configuration(row.shape, row.plan, row.iteration_s, row.side)
+            self._measured.setdefault(key[:2], []).append(found)
         if not self._times:
             raise InputError("the table has no rows", field=name)
-        self._models = tuple(sorted({model for model, _ in self._rows}))
+        self._models = tuple(sorted({model for model, _ in self._measured}))
 
     def models(self) -> Sequence[str]:
         """Return the names of the measured models, sorted."""
         return self._models
 
     def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,  # noqa: ARG002 - part of the protocol
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Return measured seconds per iteration, or None if not measured.
 
@@ -120,14 +107,10 @@ class MeasuredTable:
             return None
         return self._times.get((model, node_type.gpu_type.name, shape, plan))
 
-    def configurations(
-        self,
-        model: str,
-        node_type: NodeType,
-        max_gpus: int,
-        span: Span,  # noqa: ARG002 - part of the protocol
-    ) -> Sequence[Configuration]:
-        """Return measured rows of the model that fit such nodes, as a cached tuple.
+    def _listed(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Iterable[Configuration]:
+        """Return the measured rows of the model that fit such nodes.
 
         Raises
         ------
@@ -135,15 +118,9 @@ class MeasuredTable:
             If the model is unknown.
         """
         require_model(model, self._models, self.name)
-        gpu_type = node_type.gpu_type.name
-        key = (model, gpu_type, node_type.gpus, max_gpus)
-        if key not in self._cache:
-            self._cache[key] = tuple(
-                row
-                for row in self._rows.get((model, gpu_type), ())
-                if row.shape.parts[0] <= node_type.gpus and row.shape.gpus <= max_gpus
-            )
-        return self._cache[key]
+        for row in self._measured.get((model, node_type.gpu_type.name), ()):
+            if row.shape.parts[0] <= node_type.gpus and row.shape.gpus <= max_gpus:
+                yield row
 
 
 class Joined:

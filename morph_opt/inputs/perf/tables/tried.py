@@ -15,7 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from morph_opt.core.domain import ExecutionPlan, NodeType, Range, Shape, Span
-from morph_opt.inputs.perf.speed import Configuration, SpeedModel, SpeedsOver, pair_speeds, span_of
+from morph_opt.inputs.perf.speed import (
+    Configuration,
+    Plans,
+    SpeedModel,
+    SpeedsOver,
+    pair_speeds,
+    span_of,
+)
 
 KEPT = Range(0.5, 1.0, above=True)
 """Range of a job's assumed relative speed in an untried pair; at 0.5 no pair would be tried."""
@@ -24,7 +31,7 @@ PRIOR = 0.7
 """Assumed relative speed of a job in an untried pair."""
 
 _Where = tuple[str, NodeType, Shape, ExecutionPlan]
-_Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Shape]
+_Pair = tuple[tuple[str, str], Plans, NodeType, Shape]
 
 
 class TriedModel(SpeedsOver):
@@ -102,7 +109,7 @@ class TriedModel(SpeedsOver):
     def observe_pair(
         self,
         models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
+        plans: Plans,
         node_type: NodeType,
         shape: Shape,
         pace_s: tuple[float, float],
@@ -133,11 +140,7 @@ class TriedModel(SpeedsOver):
                 yield replace(row, iteration_s=seconds)
 
     def paired_iteration_s(
-        self,
-        models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
-        node_type: NodeType,
-        shape: Shape,
+        self, models: tuple[str, str], plans: Plans, node_type: NodeType, shape: Shape
     ) -> tuple[float, float] | None:
         """Return measured seconds per iteration of each, else the prior, or None."""
         measured = self._shared.get((models, plans, node_type, shape))
@@ -145,11 +148,10 @@ class TriedModel(SpeedsOver):
             return measured
         if self._pairs.paired_iteration_s(models, plans, node_type, shape) is None:
             return None
-        alone_s = [
+        first_s, second_s = (
             self.iteration_s(model, node_type, shape, plan, Span.LEAF)
             for model, plan in zip(models, plans, strict=True)
-        ]
-        first_s, second_s = alone_s
+        )
         if first_s is None or second_s is None:
             return None
         return first_s / self._kept, second_s / self._kept
