@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from morph_opt.core.domain.options import Setting, asked
-from morph_opt.inputs.clusters.equal import EqualNodes
+from morph_opt.inputs.clusters.short import EqualNodes
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.replay.scenario import PARTS
 from morph_opt.scheduling.policies.steps import STEPS

@@ -148,7 +148,7 @@ def mode_of(given: argparse.Namespace) -> Mode:
 
 
 def _release(given: argparse.Namespace) -> int:
-    from morph_opt.live.releasing import release_all
+    from morph_opt.live.execution import release_all
     from morph_opt.live.settings import read_settings
 
     scheduler = _scheduler(read_settings(given.config))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.clusters import cluster_to_tables
 from morph_opt.inputs.perf.speed import Configuration
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
-from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.policies.base import RoundReport
 from morph_opt.simulation.events.log import (
@@ -48,6 +48,70 @@ from morph_opt.simulation.runs.result import result_of_log
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
 from morph_opt.simulation.runs.summary import summary_json
 from morph_opt.simulation.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of
+
+
+@dataclass(slots=True)
+class RunInterval:
+    """Interval in which a job held GPUs.
+
+    Parameters
+    ----------
+    job, start_s, end_s
+        Of which job, its ends in seconds; the last is infinite where it runs on.
+    on, gpus
+        Nodes, and GPUs on all of them.
+    held
+        GPU indices by node; empty for a interval that no look saw.
+    end
+        The event that ended it; "" for one that runs on.
+    """
+
+    job: str
+    start_s: float
+    on: tuple[str, ...]
+    gpus: int
+    held: dict[str, tuple[int, ...]]
+    end_s: float = inf
+    end: str = ""
+
+
+def settle(intervals: Sequence[RunInterval]) -> None:
+    """End intervals when another job takes their GPUs, even if their end was not observed."""
+    last: dict[tuple[str, int], RunInterval] = {}
+    for interval in sorted(intervals, key=lambda one: one.start_s):
+        for place in ((node, gpu) for node, gpus in interval.held.items() for gpu in gpus):
+            before = last.get(place)
+            if before is not None and before.end_s > interval.start_s:
+                before.end_s, before.end = interval.start_s, before.end or "preempt"
+            last[place] = interval
+
+
+def placed(intervals: Sequence[RunInterval], cluster: Cluster) -> Iterator[RunInterval]:
+    """Return the intervals; unobserved ones get GPUs of their nodes that no other job held.
+
+    A scheduler says of a job that is over on which nodes it was, not on which GPUs of them. An
+    interval for which there are too few is left out.
+    """
+    index = cluster.node_index
+    known = [interval for interval in intervals if interval.held]
+    for interval in intervals:
+        if interval.held:
+            yield interval
+            continue
+        free = {node: set(range(cluster.nodes[index[node]].type.gpus)) for node in interval.on}
+        for other in known:
+            if other.start_s < interval.end_s and interval.start_s < other.end_s:
+                for node in free.keys() & other.held.keys():
+                    free[node] -= set(other.held[node])
+        left, held = interval.gpus, {}
+        for k, node in enumerate(interval.on, start=1):
+            # One stays for each node behind this one.
+            held[node] = tuple(sorted(free[node])[: max(0, left - len(interval.on) + k)])
+            left -= len(held[node])
+        if not left and all(held.values()):
+            known.append(replace(interval, held=held))
+            yield known[-1]
+
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)

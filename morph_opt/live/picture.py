@@ -18,7 +18,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.slurm import slurm_round
-from morph_opt.round.live.slurm_fields import hosts, number, text, texts, words
+from morph_opt.round.live.slurm_fields import hosts, number, texts, words
 from morph_opt.round.live.slurm_jobs import array_of, gpus_once_held
 
 OURS = "morph:"
@@ -272,7 +272,7 @@ def read_picture(
     answer = {**jobs, "jobs": ready, "last_update": time_s}
     live = slurm_round([("squeue --json", answer), ("sinfo --json", nodes)])
     nodes_of = Fields(nodes, "", "sinfo --json", None).objects("nodes", None)
-    silent = frozenset(text(row, "name") for row in nodes_of if _silent(row))
+    silent = frozenset(row.word("name") for row in nodes_of if _silent(row))
     places = frozenset(name for row in nodes_of for name in texts(row, "partitions"))
     gone = set(settings.partitions) - places
     if gone:
@@ -309,8 +309,8 @@ def _instant(written: str) -> float:
 
 def _doors(rows: Sequence[Fields]) -> Iterator[tuple[str, tuple[str, int]]]:
     for row in rows:
-        if text(row, "address") and (port := number(row, "port")):
-            yield text(row, "name"), (text(row, "address"), round(port))
+        if row.word("address") and (port := number(row, "port")):
+            yield row.word("name"), (row.word("address"), round(port))
 
 
 def _silent(row: Fields) -> bool:
@@ -334,11 +334,11 @@ def _seen(row: Fields) -> Seen:
     limit_min = number(row, "time_limit")
     return Seen(
         name=str(row.whole("job_id")),
-        user=text(row, "user_name"),
-        partition=text(row, "partition"),
+        user=row.word("user_name"),
+        partition=row.word("partition"),
         phase=phase,
-        comment=text(row, "comment"),
-        mark=text(row, "admin_comment"),
+        comment=row.word("comment"),
+        mark=row.word("admin_comment"),
         held=number(row, "priority") == 0.0,
         priority=number(row, "priority") or 0.0,
         begin_s=number(row, "eligible_time") or 0.0,
@@ -351,7 +351,7 @@ def _seen(row: Fields) -> Seen:
         nodes=nodes,
         special=next(_special(row), ""),
         asked_nodes=round(number(row, "node_count") or 1.0),
-        by_node=bool(text(row, "tres_per_node")),
+        by_node=bool(row.word("tres_per_node")),
         gpus_held=gpus_once_held(row) if over and nodes else 0,
         limit_s=None if limit_min is None else 60.0 * limit_min,
     )
@@ -362,9 +362,9 @@ def _special(row: Fields) -> Iterator[str]:
         yield "a job array"
     if number(row, "het_job_id"):
         yield "a heterogeneous job"
-    if text(row, "dependency"):
+    if row.word("dependency"):
         yield "a dependency"
-    if text(row, "resv_name"):
+    if row.word("resv_name"):
         yield "a reservation"
     if _is_lease(row):
         yield "the lease"
@@ -377,7 +377,7 @@ def is_lease_mark(mark: str) -> bool:
 
 def _is_lease(row: Fields) -> bool:
     """Return whether a job is the lease of a controller; a user may give a job its name, too."""
-    return text(row, "name") == LEASE_NAME and is_lease_mark(text(row, "admin_comment"))
+    return row.word("name") == LEASE_NAME and is_lease_mark(row.word("admin_comment"))
 
 
 def _unparked(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.domain import Assignment, Cluster
-from morph_opt.live.intents import Intent, Park, Prioritise, Release, Shape, Start, Stop
 from morph_opt.live.memory import Memory
 from morph_opt.live.picture import OURS, RANKED, Picture, Seen
 from morph_opt.live.posed import Posed
+from morph_opt.live.scheduler import Intent, Park, Prioritise, Release, Shape, Start, Stop
 from morph_opt.live.settings import Settings
 from morph_opt.round.decide import RoundDecision
 

@@ -8,16 +8,35 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
-from morph_opt.live.intents import Intent, Stop
-from morph_opt.live.picture import LEASE_NAME, Picture, clock_of, is_lease_mark, read_picture
-from morph_opt.live.scheduler import AwayError, Command, RefusedError
+from morph_opt.live.picture import (
+    LEASE_NAME,
+    PARKED,
+    RANKED,
+    STARTED,
+    STOPPED,
+    Picture,
+    clock_of,
+    is_lease_mark,
+    read_picture,
+)
+from morph_opt.live.scheduler import (
+    AwayError,
+    Command,
+    Intent,
+    Park,
+    Prioritise,
+    RefusedError,
+    Shape,
+    Start,
+    Stop,
+)
 from morph_opt.live.settings import Settings
-from morph_opt.live.slurm_words import words_of
-from morph_opt.round.live.slurm_fields import number, text, words
+from morph_opt.round.live.slurm_fields import number, words
 
 Run = Callable[[Command, float], str]
 """Function that returns the output of a command within a limit in seconds."""
@@ -288,16 +307,16 @@ class Slurm:
         answer = listed(self._run(_JOBS, self._settings.timeout_s), "squeue --json")
         rows = Fields(answer, "", "squeue --json", None).objects("jobs", None)
         found = [
-            (row.whole("job_id"), text(row, "admin_comment")) for row in rows if self._is_lease(row)
+            (row.whole("job_id"), row.word("admin_comment")) for row in rows if self._is_lease(row)
         ]
         return [(str(job), mark) for job, mark in sorted(found)]
 
     def _is_lease(self, row: Fields) -> bool:
         """Return whether a job is a lease."""
         held = "PENDING" in words(row, "job_state") and number(row, "priority") == 0.0
-        if text(row, "name") != LEASE_NAME or not held:
+        if row.word("name") != LEASE_NAME or not held:
             return False
-        return is_lease_mark(text(row, "admin_comment")) or text(row, "user_name") == self._user
+        return is_lease_mark(row.word("admin_comment")) or row.word("user_name") == self._user
 
     def _require_free(self, owner: str, job: str) -> None:
         holder, until_s = _holder(dict(self._leases()).get(job, ""))
@@ -322,3 +341,41 @@ def _holder(mark: str) -> tuple[str, float]:
     """Return owner and expiry of the mark on a lease."""
     word, _, at = mark.removeprefix("lease:").rpartition("@")
     return (word, float(at)) if mark.startswith("lease:") and at.isdigit() else ("", 0.0)
+
+
+def words_of(intent: Intent, time_s: float) -> tuple[Command, ...]:
+    """Return the commands of an intent; times are in UTC."""
+    job = intent.job
+    if isinstance(intent, Start):
+        where = (f"ReqNodeList={','.join(intent.nodes)}",)
+        shape = () if intent.shape is None else _shape(intent.shape)
+        mark = f"AdminComment={STARTED}@{time_s:.0f}"
+        first = words_of(Park(job, intent.park_s), time_s) if intent.park_s else ()
+        return (*first, _update(job, *shape, *where, "StartTime=now", mark))
+    if isinstance(intent, Stop):
+        marked = _update(job, f"AdminComment={STOPPED}@{time_s:.0f}")
+        # ``Incomplete`` keeps a job that has just ended from running again.
+        return marked, ("scontrol", "requeue", "Incomplete", job)
+    if isinstance(intent, Park):
+        begin = f"StartTime={datetime.fromtimestamp(intent.until_s, UTC):%Y-%m-%dT%H:%M:%S}"
+        return (_update(job, begin, "ReqNodeList=", f"AdminComment={PARKED}@{intent.until_s}"),)
+    if isinstance(intent, Prioritise):
+        mark = f"AdminComment={RANKED}@{time_s:.0f}"
+        return (_update(job, f"Priority={intent.priority}", mark),)
+    back = ("StartTime=now", "ReqNodeList=") if intent.waits else ()
+    found: tuple[Command, ...] = (_update(job, *back, "AdminComment="),)
+    if intent.waits and intent.ranked:
+        found += (("scontrol", "release", job),)
+    return found
+
+
+def _shape(shape: Shape) -> tuple[str, ...]:
+    nodes = shape.nodes
+    if shape.by_node:
+        each = f"TresPerNode=gres:gpu:{shape.gpus // nodes}"
+        return f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes}", f"NumCPUs={nodes}", each
+    return f"NumNodes={nodes}-{nodes}", f"TresPerJob=gres:gpu:{shape.gpus}"
+
+
+def _update(job: str, *words: str) -> Command:
+    return ("scontrol", "update", f"JobId={job}", *words)

@@ -19,10 +19,9 @@ from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
 from morph_opt.live.picture import Picture
 from morph_opt.live.plan import difference, free_gpus
 from morph_opt.live.posed import Posed, posed
-from morph_opt.live.record import COMMANDS, STATUS, Folder, digest
+from morph_opt.live.record import COMMANDS, STATUS, Folder, digest, metrics_of, opted_in, status_of
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
-from morph_opt.live.status import metrics_of, opted_in, status_of
 from morph_opt.round.decide import RoundDecision, decide_round
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.round.snapshot import Snapshot, to_text

@@ -19,7 +19,7 @@ from morph_opt.core.commandline.types import NamedNumbers, named_numbers, whole
 from morph_opt.core.domain import Cluster, InputError, PlanFamily
 from morph_opt.core.domain.options import asked
 from morph_opt.inputs.clusters import load_cluster
-from morph_opt.inputs.clusters.equal import EqualNodes
+from morph_opt.inputs.clusters.short import EqualNodes
 from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.replay.scenario import (

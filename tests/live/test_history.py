@@ -12,8 +12,7 @@ from morph_opt.audit.instants import audit as audited
 from morph_opt.audit.recorded import read_recorded
 from morph_opt.inputs.clusters import parse_short
 from morph_opt.inputs.traces.logs.reading.row import Reading
-from morph_opt.live.history import write_run
-from morph_opt.live.intervals import RunInterval, placed, settle
+from morph_opt.live.history import RunInterval, placed, settle, write_run
 from morph_opt.live.turn import OBSERVE, Mode
 from morph_opt.simulation.runs.read import Run, read_run
 from tests.live.fake import FakeJob, FakeSlurm

@@ -12,26 +12,17 @@ import pytest
 
 from morph_opt.core.domain import InputError
 from morph_opt.explain.why import why
+from morph_opt.live.execution import release_all
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
 from morph_opt.live.picture import LEASE_NAME, OURS
-from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
 from morph_opt.round.cli import main as decide_again
 from morph_opt.simulation.runs.read import read_run
 from tests.live.fake import FakeSlurm
-from tests.live.scene import (
-    ALL,
-    audit,
-    commands,
-    controller,
-    finish,
-    settings,
-    steps,
-    submitted,
-)
+from tests.live.scene import ALL, audit, commands, controller, finish, settings, steps, submitted
 
 
 @pytest.mark.parametrize(

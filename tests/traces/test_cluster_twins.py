@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from morph_opt.core.domain import InputError
-from morph_opt.inputs.traces.cluster_twins import CLUSTER_TWINS, facts_of
-from morph_opt.inputs.traces.cluster_twins.facts import RUN_EDGES_S, load_facts
-from morph_opt.inputs.traces.cluster_twins.joint import joint_table
+from morph_opt.inputs.traces.cluster_twins.draw import CLUSTER_TWINS, facts_of
+from morph_opt.inputs.traces.cluster_twins.facts import RUN_EDGES_S, joint_table, load_facts
 from morph_opt.inputs.traces.registry import home_cluster, load_trace
 from morph_opt.replay.cli import main
 from morph_opt.replay.scenario import Scenario

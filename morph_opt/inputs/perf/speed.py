@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, Shape, SideDemand, Span
+from morph_opt.core.domain.errors import some
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,8 @@ def require_model(model: str, known: Collection[str], name: str) -> None:
         Naming some that it knows.
     """
     if model not in known:
-        some = sorted(known)[:_SHOWN]
-        rest = f" and {len(known) - len(some)} more" if len(known) > len(some) else ""
-        rule = f"unknown model {model!r}, the speed model {name!r} knows {', '.join(some)}{rest}"
+        listed = some(sorted(known), _SHOWN)
+        rule = f"unknown model {model!r}, the speed model {name!r} knows {listed}"
         raise InputError(rule, field="model")
 
 

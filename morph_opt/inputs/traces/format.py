@@ -12,7 +12,7 @@ from morph_opt.core.domain import InputError, Trace
 from morph_opt.core.domain.options import Setting
 from morph_opt.inputs.data import is_published
 from morph_opt.inputs.perf.speed import SpeedModel
-from morph_opt.inputs.traces.logs.account import Account
+from morph_opt.inputs.traces.logs.reading.report import Account
 
 Kind = Literal["twin", "original", "file"]
 

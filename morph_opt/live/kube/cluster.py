@@ -18,13 +18,12 @@ from typing import Any
 from urllib.parse import quote
 
 from morph_opt.core.domain import InputError
-from morph_opt.live.intents import Intent, Park, Release, Start, Stop
 from morph_opt.live.kube.api import MERGE, Api, Reply, StatusError, path_of
 from morph_opt.live.kube.job import KUEUE, WORKLOAD
 from morph_opt.live.kube.picture import Objects, Unit, read_kube_picture
 from morph_opt.live.kube.pods import GATE, HOST, PLAN, STARTED, STATE, STOPPED, Pod
 from morph_opt.live.picture import Picture
-from morph_opt.live.scheduler import Command
+from morph_opt.live.scheduler import Command, Intent, Park, Release, Start, Stop
 from morph_opt.live.settings import Settings
 
 _ALIVE = "status.phase!=Succeeded,status.phase!=Failed"

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
+from morph_opt.core.domain.errors import some
 from morph_opt.round.live.kube import (
     OBJECT_CHARACTERS,
     KubeNode,
@@ -51,7 +52,6 @@ KINDS = (
     "PriorityClass",
 )
 _T = TypeVar("_T")
-_SHOWN = 6
 
 
 @dataclass(slots=True)
@@ -267,9 +267,3 @@ def _labels(item: Fields) -> dict[str, str]:
 def _class_value(item: Fields) -> int:
     name_of(item)
     return item.whole("value", 0, least=-(2**31), most=2**31)
-
-
-def some(names: Sequence[str]) -> str:
-    """Return names as text, shortened to the first few."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from glob import escape
 
+from morph_opt.core.domain.errors import some
 from morph_opt.round.live.kube import HOST, Taint, is_gpu
 from morph_opt.round.live.kueue_jobs import Asked, Demand, Running
-from morph_opt.round.live.kueue_objects import KueueObjects, some
+from morph_opt.round.live.kueue_objects import KueueObjects
 from morph_opt.round.live.kueue_queues import Flavor, Group, Queue, Slot, pool_of, quota_reason
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.queues import CohortQuota

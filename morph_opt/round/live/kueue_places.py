@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from morph_opt.core.domain.errors import some
 from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
 from morph_opt.round.live.build import LiveJob
 from morph_opt.round.live.kube import HOST
 from morph_opt.round.live.kueue_jobs import Asked, Running
-from morph_opt.round.live.kueue_objects import KueueObjects, some
+from morph_opt.round.live.kueue_objects import KueueObjects
 
 _FOREVER_S = 10 * 365 * 86_400.0
 """Time limit of blocks for GPUs that others use or a node lacks."""

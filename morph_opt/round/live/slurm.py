@@ -14,17 +14,9 @@ from typing import Any
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE
+from morph_opt.core.domain.errors import some
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
-from morph_opt.round.live.slurm_fields import (
-    gres,
-    hosts,
-    indices,
-    number,
-    shared,
-    text,
-    texts,
-    words,
-)
+from morph_opt.round.live.slurm_fields import gres, hosts, indices, number, shared, texts, words
 from morph_opt.round.live.slurm_jobs import (
     Parts,
     Site,
@@ -48,12 +40,13 @@ _FLAGS = frozenset(
 """Flags of a node's state that allow new jobs; all others (drain, ...) forbid them."""
 
 _NODES = "scontrol show nodes --json (22.05: sinfo --json)"
+_SHOWN = 8
+"""Number of nodes that a note names."""
+
 _NOT_LOOKED_AT = (
     "CPUs and memory are not looked at, nor licenses, other GRES, switches, contiguous nodes and "
     "preferred features; jobs run on exactly the GPUs that they ask for"
 )
-_SHOWN = 8
-"""Number of nodes that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +101,8 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     on = [(row, set(hosts(row, "nodes")) if runs(row) else set()) for row in rows]
     busy = {one.node.name for one in known if one.busy}.union(*(names for _, names in on))
     site = Site({one.node.name: one.features for one in known}, frozenset(busy), time_s)
-    jobs = [
-        job for row, held in zip(rows, parts, strict=True) for job in jobs_of(row, held or (), site)
-    ]
+    each = list(zip(rows, parts, strict=True))
+    jobs = [job for row, held in each for job in jobs_of(row, held or (), site)]
     limits = {array_of(row): limit_of(row) for row in rows if limit_of(row)}
     for array in map(array_of, without):  # such a task runs, though it is no job of the round
         limits |= {array: limits[array] - 1} if array in limits else {}
@@ -118,7 +110,7 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     in_round = {job.name for job in jobs}
     passed = {
         name: reason
-        for row, held in zip(rows, parts, strict=True)
+        for row, held in each
         for name, reason in passed_over(row, held)
         if name not in in_round
     }
@@ -165,8 +157,8 @@ def _untold_nodes(
 ) -> dict[str, str]:
     """Return the nodes to close, as they state fewer used GPUs than their jobs hold."""
     detailed: Counter[str] = Counter()
-    for some in filter(None, parts):
-        for host, gpus in some:
+    for held in filter(None, parts):
+        for host, gpus in held:
             detailed[host] += len(gpus)
     names = [set(hosts(row, "nodes")) & told.keys() or told.keys() for row in without]
     on = set().union(*names)
@@ -181,7 +173,7 @@ def _untold_nodes(
 def _notes_of_untold(without: Sequence[Fields], known: Sequence[_Known]) -> Iterator[str]:
     """Yield notes on facts known from nodes alone."""
     if without:
-        names = _some([str(row.whole("job_id", least=0)) for row in without])
+        names = some([str(row.whole("job_id", least=0)) for row in without], _SHOWN)
         yield (
             f"no gres_detail of jobs {names}: their GPUs are those in use by gres_used of their "
             "nodes (ask slurmrestd with flags=DETAIL)"
@@ -198,8 +190,7 @@ def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
         document = Fields(parsed, "", file, None)
         kinds = [kind for kind in ("jobs", "nodes") if document.given(kind)]
         if len(kinds) != 1:
-            rule = f"must be what squeue --json or {_NODES} prints"
-            raise InputError(rule, file=file)
+            raise InputError(f"must be what squeue --json or {_NODES} prints", file=file)
         if document.has("errors") and (failed := document.raw("errors")):
             # What a failed answer lists is a part of the picture, if anything.
             raise document.error("errors", f"must be empty, Slurm reports {str(failed)[:120]}")
@@ -214,18 +205,17 @@ def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
 
 def _time_s(document: Fields, rows: Sequence[Fields]) -> float:
     """Return the time of the answer, or the last time in it if it states none (22.05)."""
-    happened = [
-        number(row, name)
-        for row in rows
-        for name in ("submit_time", "last_sched_evaluation", *(("start_time",) * runs(row)))
-    ]
-    return number(document, "last_update") or max([0.0, *(at for at in happened if at is not None)])
+    happened = [0.0]
+    for row in rows:
+        names = ["submit_time", "last_sched_evaluation", *["start_time"] * runs(row)]
+        happened += [number(row, name) or 0.0 for name in names]
+    return number(document, "last_update") or max(happened)
 
 
 def _nodes(row: Fields) -> Iterator[_Known]:
     """Yield the node of a record, if it has GPUs and exists."""
     name = row.text("name")
-    gpus = {kind: count for kind, count, _ in gres(row, "gres", text(row, "gres")) if count}
+    gpus = {kind: count for kind, count, _ in gres(row, "gres", row.word("gres")) if count}
     states = [word.rstrip("*~#!%$@^-") for word in words(row, "state", "state_flags")]
     if not gpus or "FUTURE" in states:
         return
@@ -245,7 +235,7 @@ def _nodes(row: Fields) -> Iterator[_Known]:
         why = "shares of GPUs in use"
     used = None
     if row.has("gres_used"):
-        listed = list(gres(row, "gres_used", text(row, "gres_used")))
+        listed = list(gres(row, "gres_used", row.word("gres_used")))
         named = {at for _, n, inside in listed if n for at in indices(row, "gres_used", inside)}
         used = frozenset(named) & frozenset(range(count)), sum(n for _, n, _ in listed)
     mixed = ""
@@ -279,7 +269,7 @@ def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]
     for kind, count in gpus.items():
         free[kind] = set(range(begin, begin + count))
         begin += count
-    for kind, count, inside in gres(row, "gres_used", text(row, "gres_used")):
+    for kind, count, inside in gres(row, "gres_used", row.word("gres_used")):
         named = set(indices(row, "gres_used", inside)) if count else set()
         if count and (kind not in free or not named <= free[kind] or count > len(free[kind])):
             return None
@@ -287,7 +277,7 @@ def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]
         for _ in range(count - len(named)):
             free[kind].discard(max(free[kind]))
     best = max(free, key=lambda kind: len(free[kind]))
-    return best, frozenset(at for kind, some in free.items() if kind != best for at in some)
+    return best, frozenset(at for kind, spare in free.items() if kind != best for at in spare)
 
 
 def _blocks(
@@ -296,8 +286,8 @@ def _blocks(
     """Yield a running job per node for GPUs used by no job of the round."""
     held: dict[str, set[int]] = defaultdict(set)
     detailed: dict[str, set[int]] = defaultdict(set)
-    for some in (*(job.parts for job in jobs), *parts):
-        for host, gpus in some:
+    for on in (*(job.parts for job in jobs), *parts):
+        for host, gpus in on:
             detailed[host].update(gpus)
     for job in jobs:
         for host, gpus in job.parts:
@@ -328,13 +318,13 @@ def _notes(
 ) -> Iterator[str]:
     """Yield what is assumed, left out or left alone."""
     if closed:
-        names = _some([f"{name} ({why})" for name, why in sorted(closed.items())])
+        names = some([f"{name} ({why})" for name, why in sorted(closed.items())], _SHOWN)
         yield f"nothing is started on {names}"
     if blocks:
-        names = _some([f"{job.gpus} on {job.parts[0][0]}" for job in blocks])
+        names = some([f"{job.gpus} on {job.parts[0][0]}" for job in blocks], _SHOWN)
         yield f"GPUs in use by no job that squeue shows are left alone: {names}"
     if silent := [one.node.name for one in known if one.used is None]:
-        names = _some(silent)
+        names = some(silent, _SHOWN)
         yield f"no gres_used of {names}: jobs that squeue does not show (PrivateData) are not seen"
     if again := [row for row in rows if (number(row, "restart_cnt") or 0.0) > 0.0]:
         yield (
@@ -342,11 +332,6 @@ def _notes(
             "squeue knows no earlier submission"
         )
     for row in rows:
-        if "..." in text(row, "array_task_string"):
+        if "..." in row.word("array_task_string"):
             array = array_of(row)
             yield f"squeue names not all tasks of array {array} (SLURM_BITSTR_LEN): left out"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

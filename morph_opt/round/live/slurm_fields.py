@@ -108,11 +108,6 @@ def number(row: Fields, name: str) -> float | None:
     return row.number(name, least=0.0)
 
 
-def text(row: Fields, name: str) -> str:
-    """Return the text of a field; "" if it is missing."""
-    return row.text(name) if row.has(name) else ""
-
-
 def texts(row: Fields, name: str) -> tuple[str, ...]:
     """Return the parts of a text with commas, or of a list of texts."""
     value: Any = row.raw(name, None)
@@ -160,13 +155,13 @@ def indices(row: Fields, name: str, inside: str) -> list[int]:
 
 def shared(row: Fields, name: str) -> bool:
     """Return whether shares of GPUs (shards, MPS) are in use."""
-    return _SHARES.search(text(row, name)) is not None
+    return _SHARES.search(row.word(name)) is not None
 
 
 def asked(row: Fields, *names: str) -> Asked:
     """Return the total, and the type if there is one, of the first list that names GPUs."""
     for name in names:
-        found = _TRES.findall(text(row, name))
+        found = _TRES.findall(row.word(name))
         kinds = [(kind, int(count or 1)) for kind, count in found if kind]
         whole = {kind for kind, _ in kinds if not _SLICE.search(kind)}
         totals = [int(count or 1) for kind, count in found if not kind]

@@ -10,15 +10,7 @@ from dataclasses import dataclass, replace
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
 from morph_opt.round.live.build import LiveJob
-from morph_opt.round.live.slurm_fields import (
-    asked,
-    gres,
-    hosts,
-    indices,
-    number,
-    text,
-    words,
-)
+from morph_opt.round.live.slurm_fields import asked, gres, hosts, indices, number, words
 
 Parts = tuple[tuple[str, tuple[int, ...]], ...]
 """GPU indices by node."""
@@ -30,19 +22,14 @@ _RUNS = frozenset(
     ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
 )
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
-_ENDED = frozenset(
-    (
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    )
-)
+_ENDED = frozenset((
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "TIMEOUT",
+))  # fmt: skip
+_TOTALS = ("tres_alloc_str", "tres_req_str", "tres_per_job")
+_PARTS = ("tres_per_node", "tres_per_task", "tres_per_socket")
+"""Fields with the GPUs of a whole job, and of its parts."""
+
 _EXCLUSIVE = frozenset(("NONE", "USER", "MCS", "TOPO"))
 """Values of ``shared`` for jobs that do not share their nodes."""
 
@@ -108,19 +95,7 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
         If a node is not known.
     """
     details = row.value("gres_detail", tuple[str, ...]) if row.has("gres_detail") else ()
-    known = (
-        asked(
-            row,
-            "tres_alloc_str",
-            "tres_req_str",
-            "tres_per_job",
-            "tres_per_node",
-            "tres_per_task",
-            "tres_per_socket",
-        ).gpus
-        if runs(row)
-        else 0
-    )
+    known = runs(row) and asked(row, *_TOTALS, *_PARTS).gpus
     if not details and not known:
         return ()
     ends = "COMPLETING" in words(row, "job_state")
@@ -128,8 +103,7 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
     if len(details) != len(names):
         if ends:
             return None
-        rule = f"must have an entry for each of {len(names)} nodes, got {len(details)}"
-        raise untold(row, rule)
+        raise untold(row, f"must have an entry for each of {len(names)} nodes, got {len(details)}")
     found = []
     for host, detail in zip(names, details, strict=True):
         gpus: list[int] = []
@@ -156,10 +130,10 @@ def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
     limit = number(row, "time_limit")
     job = LiveJob(
         "",
-        _owner(row),
+        row.word("account") or row.word("user_name") or "default",
         0,
         number(row, "submit_time") or 0.0,
-        groups=tuple(name for name in text(row, "partition").split(",") if name),
+        groups=tuple(name for name in row.word("partition").split(",") if name),
         limit_s=None if limit is None else 60.0 * limit,
     )
     if running:
@@ -232,12 +206,10 @@ def _wants(row: Fields) -> _Wants:
     ``node_count`` of a job that waits is Slurm's guess; the nodes that it insists on are those of
     ``tres_req_str``.
     """
-    found = _NODES.search(text(row, "tres_req_str"))
+    found = _NODES.search(row.word("tres_req_str"))
     nodes = max(1, int(found[1]) if found else round(number(row, "node_count") or 1))
-    whole = asked(row, "tres_req_str", "tres_per_job")
-    node, task, socket = (
-        asked(row, name) for name in ("tres_per_node", "tres_per_task", "tres_per_socket")
-    )
+    whole = asked(row, *_TOTALS[1:])
+    node, task, socket = (asked(row, name) for name in _PARTS)
     sockets = round(number(row, "sockets_per_node") or 0)
     on_node = node.gpus or socket.gpus * sockets
     gpus = whole.gpus
@@ -284,14 +256,9 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
     )
 
 
-def _owner(row: Fields) -> str:
-    """Return the account, else the user."""
-    return text(row, "account") or text(row, "user_name") or "default"
-
-
 def _held(row: Fields, site: Site) -> str:
     """Return why Slurm holds a job back apart from busy nodes; "" if it does not."""
-    reason = text(row, "state_reason")
+    reason = row.word("state_reason")
     if reason in _ROOM and number(row, "priority") == 0.0:
         reason = "priority 0"
     elif reason in _ROOM and (number(row, "eligible_time") or 0.0) > site.time_s:
@@ -306,10 +273,10 @@ def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
     if exclusive - {"NONE"}:
         return f"asks for nodes of its own kind of jobs (--exclusive={min(exclusive).lower()})"
     if more_nodes:
-        return f"asks for {text(row, 'required_nodes')[:60]} and further nodes: not decided"
-    if text(row, "resv_name"):
-        return f"asks for reservation {text(row, 'resv_name')[:60]}: not decided"
-    features = text(row, "features")
+        return f"asks for {row.word('required_nodes')[:60]} and further nodes: not decided"
+    if row.word("resv_name"):
+        return f"asks for reservation {row.word('resv_name')[:60]}: not decided"
+    features = row.word("features")
     if features and not _FEATURES.fullmatch(features):
         return f"asks for features {features[:60]!r}: not decided"
     return ""
@@ -317,13 +284,12 @@ def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
 
 def _unfit(row: Fields, site: Site) -> set[str]:
     """Return nodes without the features of a job: ``a&b`` and ``a,b`` need all, ``a|b`` one."""
-    features = text(row, "features")
+    features = row.word("features")
     if not features or not _FEATURES.fullmatch(features):
         return set()
     wanted = set(re.split(r"[&|,]", features))
-    if "|" in features:
-        return {name for name, has in site.features.items() if not wanted & has}
-    return {name for name, has in site.features.items() if not wanted <= has}
+    enough = 1 if "|" in features else len(wanted)
+    return {name for name, has in site.features.items() if len(wanted & has) < enough}
 
 
 def _names(row: Fields) -> list[str]:
@@ -332,7 +298,7 @@ def _names(row: Fields) -> list[str]:
     array = array_of(row)
     if array and number(row, "array_task_id") is not None:
         return [f"{array}_{round(number(row, 'array_task_id') or 0)}"]
-    tasks = text(row, "array_task_string").partition("%")[0]
+    tasks = row.word("array_task_string").partition("%")[0]
     if array and tasks:
         return [f"{array}_{task}" for task in _tasks(row, tasks)]
     if het := round(number(row, "het_job_id") or 0):
@@ -347,7 +313,7 @@ def array_of(row: Fields) -> int:
 
 def limit_of(row: Fields) -> int:
     """Return how many tasks of an array may run at a time (``0-9%4``); 0 for any number."""
-    _, percent, limit = text(row, "array_task_string").partition("%")
+    _, percent, limit = row.word("array_task_string").partition("%")
     if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
         raise row.error("array_task_string", f"must end in a number after %, got {limit[:60]!r}")
     return int(limit or 0) or round(number(row, "array_max_tasks") or 0)
@@ -356,10 +322,9 @@ def limit_of(row: Fields) -> int:
 def limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[LiveJob]:
     """Yield the jobs; tasks beyond the limit of their array are held back."""
     arrays = [int(job.name.partition("_")[0]) if "_" in job.name else 0 for job in jobs]
-    count = Counter(
-        array for array, job in zip(arrays, jobs, strict=True) if job.started_s is not None
-    )
-    for array, job in zip(arrays, jobs, strict=True):
+    both = list(zip(arrays, jobs, strict=True))
+    count = Counter(array for array, job in both if job.started_s is not None)
+    for array, job in both:
         if job.started_s is None and not job.held and array in limits:
             count[array] += 1
             if count[array] > limits[array]:
@@ -378,9 +343,8 @@ def _tasks(row: Fields, listed: str) -> list[int]:
         if ends is None:
             rule = f"must be a list of tasks like 0-9:2,12, got {listed[:60]!r}"
             raise row.error("array_task_string", rule)
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1, max(1, int(ends[3] or 1)))[
-            : _MOST_TASKS + 1
-        ]
+        listed_here = range(int(ends[1]), int(ends[2] or ends[1]) + 1, max(1, int(ends[3] or 1)))
+        found += listed_here[: _MOST_TASKS + 1]
         if len(found) > _MOST_TASKS:
             raise row.error("array_task_string", f"names more than {_MOST_TASKS} tasks")
     return found

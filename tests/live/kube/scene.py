@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.core.domain import InputError
+from morph_opt.live.execution import release_all
 from morph_opt.live.kube.cluster import Kubernetes
-from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.settings import Settings
 from morph_opt.live.turn import ACT, Controller, Mode

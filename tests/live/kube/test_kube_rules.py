@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from morph_opt.core.domain import InputError
+from morph_opt.live.execution import release_all
 from morph_opt.live.kube import api as kube_api
 from morph_opt.live.kube.api import MERGE, Api, StatusError, path_of
-from morph_opt.live.releasing import release_all
 from morph_opt.live.scheduler import AwayError
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.imports import ROOT

@@ -11,8 +11,8 @@ import pytest
 
 from morph_opt.core.domain import InputError
 from morph_opt.live.cli import main
+from morph_opt.live.execution import release_all
 from morph_opt.live.history import write_run
-from morph_opt.live.releasing import release_all
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
 from morph_opt.simulation.runs.read import read_run
 from tests.live.kube.fake import EPOCH_S, FakeKube

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from morph_opt.live.releasing import release_all
+from morph_opt.live.execution import release_all
 from tests.live.kube.fake import FakeKube
 from tests.live.kube.kueue import QUEUE, holds, workload_of
 from tests.live.kube.scene import controller, finish, kubernetes, ours, over, steps

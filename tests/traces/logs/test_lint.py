@@ -15,9 +15,8 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.traces.cli import main
 from morph_opt.inputs.traces.logs.capacity import Step, node_events, read_capacity
 from morph_opt.inputs.traces.logs.lint import lint, published_near
-from morph_opt.inputs.traces.logs.reading.checks import CHECKS, Severity
 from morph_opt.inputs.traces.logs.reading.clock import Clock, zone_of
-from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.report import CHECKS, Report, Severity
 from morph_opt.inputs.traces.logs.reading.row import Reading
 from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.simulation.engine.node_events import read_node_events

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.inputs.traces.logs.lint import lint
-from morph_opt.inputs.traces.logs.reading.checks import CHECKS
+from morph_opt.inputs.traces.logs.reading.report import CHECKS
 from morph_opt.inputs.traces.logs.reading.row import REASONS, Reading
 from tests.traces.logs.samples import PLAIN, SACCT, SAMPLES, put, sacct, vcjob, workload
 

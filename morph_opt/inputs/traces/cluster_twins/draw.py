@@ -15,8 +15,7 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from morph_opt.core.domain import SEEDS, InputError, Trace
 from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
-from morph_opt.inputs.traces.cluster_twins.facts import ClusterFacts, load_facts
-from morph_opt.inputs.traces.cluster_twins.joint import joint_table
+from morph_opt.inputs.traces.cluster_twins.facts import ClusterFacts, joint_table, load_facts
 from morph_opt.inputs.traces.format import SECONDS, generated, require_listed
 from morph_opt.inputs.traces.options import MOST_JOBS, NODE_GPUS, TWIN_OPTIONS
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from morph_opt.core.domain.job import LONGEST_JOB_S
-from morph_opt.inputs.traces.logs.account import ROUND_S
-from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.report import ROUND_S, Report
 from morph_opt.inputs.traces.logs.reading.row import LogRow
 
 HOUR_S = 3600.0

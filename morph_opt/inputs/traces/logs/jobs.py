@@ -18,9 +18,8 @@ from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang, GangTable, curve_of
 from morph_opt.inputs.traces.format import LoadedTrace
-from morph_opt.inputs.traces.logs.account import ROUND_S, Account
 from morph_opt.inputs.traces.logs.reading.reader import Reader
-from morph_opt.inputs.traces.logs.reading.report import Report
+from morph_opt.inputs.traces.logs.reading.report import ROUND_S, Account, Report
 from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.options import LogOptions

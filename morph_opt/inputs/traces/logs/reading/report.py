@@ -1,15 +1,49 @@
-"""Report on a log: every row in one place, every finding with its first lines."""
+"""Report on a log and account of what was read of it: every row in one place."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from morph_opt.core.documents.packaged import packaged_toml
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import shown
-from morph_opt.inputs.traces.logs.reading.checks import CHECKS, Severity
 from morph_opt.inputs.traces.logs.reading.row import RANK, LogRow
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Kind of finding.
+
+    Parameters
+    ----------
+    code
+        Key of ``findings`` in the JSON.
+    severity
+        ``error``: cannot be replayed as it is; ``warning``: kept, and numbers may mislead;
+        ``note``.
+    sentence
+        What, how many, why it matters, what we do; a format string.
+    """
+
+    code: str
+    severity: Severity
+    sentence: str
+
+
+def _checks() -> dict[str, Check]:
+    tables = packaged_toml(__package__, "checks.toml")
+    return {code: Check(code, **table) for code, table in tables.items()}
+
+
+CHECKS = _checks()
+"""Findings by code, errors first."""
+
 
 FIRST_LINES = 5
 """Number of lines that a finding keeps."""
@@ -39,7 +73,7 @@ class Report:
     dropped
         Rows that are no job, by reason.
     findings
-        By code of `morph_opt.inputs.traces.logs.reading.checks.CHECKS`.
+        By code of `morph_opt.inputs.traces.logs.reading.report.CHECKS`.
     first_malformed
         Complaint about the first malformed row.
     sha256, files
@@ -156,3 +190,64 @@ class Report:
 def _without_file(error: InputError) -> InputError:
     """Return an error about a line without the file, which the report names."""
     return InputError(error.rule, line=error.line, field=error.field)
+
+
+ROUND_S = 60.0
+"""Length of a round, in seconds, that short jobs are compared with."""
+
+
+@dataclass(slots=True)
+class Account:
+    """Account of a log: its rows, what was dropped, assumed and changed.
+
+    Parameters
+    ----------
+    report
+        Report of the reading.
+    assumed, changed
+        Facts that are not in the log; facts of the log that were altered.
+    terms
+        Licence and citation of a published log.
+    short
+        Jobs that measure the round and not the policy.
+    """
+
+    report: Report
+    assumed: list[str]
+    changed: list[str]
+    terms: Mapping[str, str] = field(default_factory=dict)
+    short: int = 0
+
+    def lines(self) -> dict[str, str]:
+        """Return the lines of the account by name: read, dropped, assumed, changed."""
+        report = self.report
+        gpu_s = report.gpu_seconds
+        known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
+        return {
+            "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded; "
+            f"{self.short:,} run for less than a round of {ROUND_S:g} s",
+            "dropped": ", ".join(map(self._dropped, report.by_reason())) or "nothing",
+            "assumed": "; ".join((*report.assumed, *self.assumed, *self._warnings())) or "nothing",
+            "changed": "; ".join(self.changed) or "nothing",
+        }
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield the linter's warnings about the reading, for a replay."""
+        for severity, _, sentence in self.report.sentences():
+            if severity == "warning":
+                yield f"warning: {sentence}"
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the lines as they are printed."""
+        return tuple(f"{name:<8} {line}" for name, line in self.lines().items())
+
+    def _dropped(self, counted: tuple[str, int]) -> str:
+        reason, count = counted
+        first = self.report.first_malformed
+        why = f" ({first})" if reason == "malformed" and first is not None else ""
+        return f"{reason} {count:,}{why}"
+
+    def as_json(self) -> str:
+        """Return the report of the reading, with these lines, as JSON."""
+        content = self.report.as_dict() | dict(self.terms) | {"account": self.lines()}
+        return json.dumps(content, indent=2) + "\n"
