@@ -11,38 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.core.documents import exists, parse_json, read_lines, toml_text
-from morph_opt.core.domain import (
-    Cluster,
-    GpuType,
-    InputError,
-    Job,
-    Node,
-    NodeType,
-    Placement,
-    Shape,
-    Trace,
-)
+from morph_opt.core.domain import Cluster, InputError, Job, Placement, Shape, Trace
 from morph_opt.inputs.clusters import cluster_to_tables
 from morph_opt.inputs.perf.speed import Configuration
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
+from morph_opt.round.live.build import LiveNode, cluster_of
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.policies.base import RoundReport
-from morph_opt.simulation.events.log import (
-    Begun,
-    Cancelled,
-    Completed,
-    Ended,
-    EndReason,
-    Event,
-    NodeChanged,
-    NodeStatus,
-    Preempted,
-    RoundDecided,
-    Started,
-    StartKind,
-    StopCause,
-    Submitted,
-)
+from morph_opt.simulation.events import log
+from morph_opt.simulation.events.log import Event, NodeStatus, RoundDecided
 from morph_opt.simulation.runs.jobs import jobs_csv
 from morph_opt.simulation.runs.result import result_of_log
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
@@ -125,24 +102,8 @@ _Mark = tuple[float, int, Callable[[Any, float], None], Any]
 """Event before sorting: instant, rank, function that takes it, and its value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """Parsed audit log.
-
-    Parameters
-    ----------
-    begun
-        How its last controller began.
-    turns
-        Lines of turns.
-    """
-
-    begun: Mapping[str, Any]
-    turns: tuple[Mapping[str, Any], ...]
-
-
-def read_audit(path: Path) -> Audit:
-    """Read an audit log.
+def read_audit(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Read how the last controller of an audit log began, and its turns.
 
     Raises
     ------
@@ -150,7 +111,7 @@ def read_audit(path: Path) -> Audit:
         If it is none, or no job happened in it.
     """
     begun: Mapping[str, Any] | None = None
-    turns = []
+    turns: list[Mapping[str, Any]] = []
     for number, text in read_lines(path):
         entry = parse_json(text, str(path), first_line=number)
         if not isinstance(entry, dict):
@@ -160,7 +121,7 @@ def read_audit(path: Path) -> Audit:
             turns.append(entry)
     if begun is None or not any(turn["happened"] for turn in turns):
         raise InputError("holds no turns in which anything happened", file=str(path))
-    return Audit(begun, tuple(turns))
+    return begun, turns
 
 
 def write_run(path: Path, out: Path) -> None:
@@ -175,12 +136,12 @@ def write_run(path: Path, out: Path) -> None:
         If the log is none, or the folder is in use.
     """
     try:
-        audit = read_audit(path)
-        live = audit.begun
-        cluster = _cluster(live["nodes"], str(live["cluster"]))
-        log = _Log(audit, cluster)
-        trace, truth = log.trace()
-        begun = Begun(
+        live, turns = read_audit(path)
+        nodes = [LiveNode(name, kind, gpus, open=True) for name, kind, gpus in live["nodes"]]
+        cluster = cluster_of(nodes, str(live["cluster"]) or "live")
+        found = _History(turns, cluster)
+        trace, truth = found.trace()
+        begun = log.Begun(
             0.0,
             trace.name,
             trace.sha256,
@@ -195,7 +156,7 @@ def write_run(path: Path, out: Path) -> None:
         raise InputError(error.rule, file=str(path), line=error.line, field=error.field) from error
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(f"is no audit log of this version ({error!r})", file=str(path)) from error
-    events: list[Event] = [begun, *log.events]
+    events: list[Event] = [begun, *found.events]
     labels = {
         "objective": None,
         "solver": None,
@@ -205,17 +166,17 @@ def write_run(path: Path, out: Path) -> None:
         "wall_s": 0.0,
         "peak_rss_mib": 0.0,
     }
-    result = result_of_log(trace, cluster, truth, events, log.rows, labels)
+    result = result_of_log(trace, cluster, truth, events, found.rows, labels)
     about = {key: value for key, value in live.items() if key not in ("nodes", "cluster")}
     tables = {LIVE: about, "cluster": cluster_to_tables(cluster)}
     create_folder(out, {CONFIG: toml_text(tables)})
-    _keep_documents(path.parent, out, log.documents)
+    _keep_documents(path.parent, out, found.documents)
     writer = RunWriter(out)
     chunk: list[Event] = []
-    left = iter(log.rows)
+    left = iter(found.rows)
     for event in events:
         chunk.append(event)
-        if isinstance(event, Begun | RoundDecided):
+        if isinstance(event, log.Begun | RoundDecided):
             writer.commit(chunk, next(left) if isinstance(event, RoundDecided) else None)
             chunk = []
     writer.commit(chunk, None)
@@ -231,23 +192,13 @@ def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> No
             shutil.copyfile(folder / name, place)
 
 
-def _cluster(nodes: list[list[Any]], name: str) -> Cluster:
-    kinds = {
-        (kind, gpus): NodeType(
-            f"{kind or 'gpu'}-x{gpus}", GpuType(kind or "gpu", 1.0), gpus, 0, 0.0, 1.0, 1.0
-        )
-        for _, kind, gpus in nodes
-    }
-    return Cluster(name or "live", tuple(Node(n, kinds[kind, gpus]) for n, kind, gpus in nodes))
-
-
-class _Log:
+class _History:
     """Events of a replay, made of the entries of an audit log in order of time.
 
     Parameters
     ----------
-    audit
-        What was logged.
+    turns
+        Lines of turns.
     cluster
         Its nodes by name.
 
@@ -261,9 +212,9 @@ class _Log:
         By round, where the controller kept what it decided by.
     """
 
-    def __init__(self, audit: Audit, cluster: Cluster) -> None:
+    def __init__(self, turns: Sequence[Mapping[str, Any]], cluster: Cluster) -> None:
         self._cluster = cluster
-        found = [one for turn in audit.turns for one in turn["happened"]]
+        found = [one for turn in turns for one in turn["happened"]]
         self.zero_s = min(float(one["time_s"]) for one in found)
         self.asked: dict[str, int] = {}
         self.submitted_s: dict[str, float] = {}
@@ -283,15 +234,15 @@ class _Log:
             marks.append((interval.start_s, _SHORT if short else _START, self._start, interval))
             if interval.end:
                 marks.append((interval.end_s, _SHORT if short else _END, self._stop, interval))
-        marks += [(float(one["time_s"]), _TURN, self._decided, one) for one in audit.turns]
+        marks += [(float(one["time_s"]), _TURN, self._decided, one) for one in turns]
         for at_s, _, take, one in sorted(marks, key=lambda mark: mark[:2]):
             take(one, at_s - self.zero_s)
         complete = set(self.asked) == self._over
         last_s = self.events[-1].time_s
-        reason = EndReason.COMPLETE if complete else EndReason.HORIZON
+        reason = log.EndReason.COMPLETE if complete else log.EndReason.HORIZON
         for name, interval in self._running.items():
             self.ran_s[name] = self.ran_s.get(name, 0.0) + last_s - (interval.start_s - self.zero_s)
-        self.events.append(Ended(last_s, reason))
+        self.events.append(log.Ended(last_s, reason))
 
     def _read(self, found: Sequence[Mapping[str, Any]]) -> tuple[list[RunInterval], list[_Mark]]:
         """Read the intervals of all jobs and the other entries."""
@@ -328,19 +279,19 @@ class _Log:
         if self._down.get(node, NodeStatus.UP) is status:
             return
         self._down[node] = status
-        self.events.append(NodeChanged(at_s, node, status))
+        self.events.append(log.NodeChanged(at_s, node, status))
 
     def _submit(self, one: Mapping[str, Any], at_s: float) -> None:
         name = str(one["job"])
         self.submitted_s[name] = at_s
-        self.events.append(Submitted(at_s, name))
+        self.events.append(log.Submitted(at_s, name))
 
     def _gone(self, one: Mapping[str, Any], at_s: float) -> None:
         """Take in a job that ended without running to completion, as far as is known."""
         name = str(one["job"])
         if name not in self._over:
             self._over.add(name)
-            self.events.append(Cancelled(at_s, name, self.ran_s.get(name, 0.0)))
+            self.events.append(log.Cancelled(at_s, name, self.ran_s.get(name, 0.0)))
 
     def _start(self, interval: RunInterval, at_s: float) -> None:
         name, index = interval.job, self._cluster.node_index
@@ -350,10 +301,10 @@ class _Log:
         kind = self._cluster.nodes[placement.nodes[0]].type.name
         self.shapes.setdefault(name, set()).add((placement.shape, kind))
         done = self.ran_s.get(name, 0.0)
-        word = StartKind.FIRST if name not in self.ran_s else StartKind.RESUME
+        word = log.StartKind.FIRST if name not in self.ran_s else log.StartKind.RESUME
         self.ran_s.setdefault(name, 0.0)
         self._running[name] = interval
-        self.events.append(Started(at_s, name, word, RIGID_PLAN, placement, 1.0, 0.0, done))
+        self.events.append(log.Started(at_s, name, word, RIGID_PLAN, placement, 1.0, 0.0, done))
 
     def _stop(self, interval: RunInterval, at_s: float) -> None:
         name = interval.job
@@ -361,11 +312,11 @@ class _Log:
         self.ran_s[name] += interval.end_s - interval.start_s
         done = self.ran_s[name]
         if interval.end == "preempt":
-            self.events.append(Preempted(at_s, name, StopCause.POLICY, done, 0.0))
+            self.events.append(log.Preempted(at_s, name, log.StopCause.POLICY, done, 0.0))
             return
         self._over.add(name)
         whole = interval.end == "complete"
-        self.events.append(Completed(at_s, name) if whole else Cancelled(at_s, name, done))
+        self.events.append(log.Completed(at_s, name) if whole else log.Cancelled(at_s, name, done))
 
     def _decided(self, turn: Mapping[str, Any], at_s: float) -> None:
         gpus = sum(interval.gpus for interval in self._running.values())
@@ -373,11 +324,8 @@ class _Log:
         status, seconds = str(turn["status"]), turn["seconds"]
         if _DOCUMENT.fullmatch(str(turn.get("round"))):
             self.documents[len(self.rows)] = turn["round"]
-        self.events.append(
-            RoundDecided(
-                at_s, len(self.rows), active, len(self._running), gpus, status, None, 0, 0.0, None
-            )
-        )
+        counts = len(self.rows), active, len(self._running), gpus
+        self.events.append(RoundDecided(at_s, *counts, status, None, 0, 0.0, None))
         value = turn["value"]
         report = RoundReport(status, objective=float("nan") if value is None else float(value))
         times_ms = 1e3 * float(seconds["decide"]), 1e3 * float(seconds["read"])
@@ -394,9 +342,8 @@ class _Log:
             even = Shape.of(*(each + 1,) * more, *(each,) * (nodes - more)), size.name
             model = f"job {name}"
             ran_s = max(1, round(self.ran_s.get(name, 1.0)))
-            jobs.append(
-                Job(name, model, self.submitted_s[name], ran_s, self.asked[name], RIGID_PLAN)
-            )
+            asked, submitted_s = self.asked[name], self.submitted_s[name]
+            jobs.append(Job(name, model, submitted_s, ran_s, asked, RIGID_PLAN))
             for shape, kind in sorted(self.shapes.get(name, {even}), key=str):
                 rows.append(SpeedRow(model, kind, Configuration(shape, RIGID_PLAN, 1.0)))
         return Trace("live", tuple(jobs), "what ran beside a scheduler"), SpeedTable(rows)

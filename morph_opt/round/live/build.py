@@ -133,6 +133,12 @@ class LiveJob:
     barred_why: str = ""
     weight: float = 1.0
 
+    @classmethod
+    def block(cls, word: str, node: str, gpus: tuple[int, ...], time_s: float) -> LiveJob:
+        """Return a running job that holds GPUs of a node on behalf of no job, such as in use."""
+        name, parts = f"{word} on {node}", ((node, gpus),)
+        return cls(name, word, len(gpus), time_s, started_s=time_s, parts=parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -187,7 +193,7 @@ def live_round(
     """
     if not nodes:
         raise InputError("no node has GPUs", field="nodes")
-    cluster = _cluster(nodes, name)
+    cluster = cluster_of(nodes, name)
     states: list[JobState] = []
     waiting: dict[_Where, list[str]] = defaultdict(list)
     models: dict[str, Shapes] = {}
@@ -274,7 +280,8 @@ def _too_large(job: LiveJob, most: int) -> str:
     )
 
 
-def _cluster(nodes: Sequence[LiveNode], name: str) -> Cluster:
+def cluster_of(nodes: Sequence[LiveNode], name: str) -> Cluster:
+    """Return the cluster of nodes, with one unit of all that schedulers do not state."""
     kinds: dict[str, NodeType] = {}
     for node in nodes:
         gpu = GpuType(node.gpu_type or "gpu", _UNKNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,10 +19,9 @@ _FOREVER_S = 10 * 365 * 86_400.0
 """Time limit of blocks for GPUs that others use or a node lacks."""
 
 
-def _block(name: str, tenant: str, node: str, gpus: tuple[int, ...], now_s: float) -> LiveJob:
-    """Return a job that blocks GPUs of a node on behalf of no workload."""
-    parts = ((node, gpus),)
-    return LiveJob(name, tenant, len(gpus), now_s, limit_s=_FOREVER_S, started_s=now_s, parts=parts)
+def _block(word: str, node: str, gpus: tuple[int, ...], now_s: float) -> LiveJob:
+    """Return a job that blocks GPUs of a node for longer than any workload runs."""
+    return replace(LiveJob.block(word, node, gpus, now_s), limit_s=_FOREVER_S)
 
 
 def absent(cluster: KueueObjects, sizes: Mapping[str, int]) -> list[LiveJob]:
@@ -36,7 +36,7 @@ def absent(cluster: KueueObjects, sizes: Mapping[str, int]) -> list[LiveJob]:
     for name, node in cluster.nodes.items():
         rest = tuple(range(node.gpus, sizes[name]))
         if rest:
-            found.append(_block(f"absent on {name}", "absent", name, rest, cluster.now_s))
+            found.append(_block("absent", name, rest, cluster.now_s))
     if found:
         words = some([f"{job.gpus} on {job.parts[0][0]}" for job in found])
         cluster.notes.append(f"GPUs that others of the type have are listed as absent: {words}")
@@ -72,7 +72,7 @@ def of_pods(cluster: KueueObjects) -> tuple[list[LiveJob], dict[str, dict[str, i
     for node, gpus in others.items():
         held = _taken(cluster, node, min(gpus, len(cluster.free[node])))
         if held:
-            blocks.append(_block(f"in use on {node}", "in use", node, held, cluster.now_s))
+            blocks.append(_block("in use", node, held, cluster.now_s))
     return blocks, known
 
 

@@ -300,14 +300,7 @@ def _blocks(
         spare = [at for at in reversed(range(size)) if at not in taken]
         taken.update(spare[: max(0, count - len(taken))])
         if rest := tuple(sorted(taken - held[name])):
-            yield LiveJob(
-                f"in use on {name}",
-                "in use",
-                len(rest),
-                time_s,
-                started_s=time_s,
-                parts=((name, rest),),
-            )
+            yield LiveJob.block("in use", name, rest, time_s)
 
 
 def _notes(
