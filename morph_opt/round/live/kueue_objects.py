@@ -39,18 +39,9 @@ from morph_opt.round.live.kueue_queues import (
 from morph_opt.round.snapshot import read_text
 
 KINDS = (
-    "Workload",
-    "Node",
-    "ClusterQueue",
-    "LocalQueue",
-    "ResourceFlavor",
-    "Cohort",
-    "Topology",
-    "Pod",
-    "Namespace",
-    "WorkloadPriorityClass",
-    "PriorityClass",
-)
+    "Workload", "Node", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort", "Topology",
+    "Pod", "Namespace", "WorkloadPriorityClass", "PriorityClass",
+)  # fmt: skip
 _T = TypeVar("_T")
 
 

@@ -24,6 +24,13 @@ MOST = 10
 SECONDS = [float(2**k) for k in range(22)]
 GPUS = [float(2**k) for k in range(14)]
 _NAMED = {"kind": "type", "user": "user"}
+_QUANTILES = {
+    "median GPUs": ("gpus", 0.5),
+    "median run (s)": ("run_s", 0.5),
+    "median queueing (s)": ("queue_s", 0.5),
+    "90 % queueing (s)": ("queue_s", 0.9),
+}
+"""Column and quantile of the jobs by their heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +99,18 @@ def _grouped(
     if order is None:
         by = jobs["gpu_s"].groupby(labels).sum().sort_values(ascending=False, kind="stable")
         order = [*(str(n) for n in by.index if n != "others"), *("others",) * ("others" in by)]
-    header = (
-        word,
-        "jobs",
-        "jobs %",
-        "GPU time %",
-        "median GPUs",
-        "median run (s)",
-        "median queueing (s)",
-        "90 % queueing (s)",
-    )
     rows: list[list[Cell]] = []
     for name in order:
         own = jobs[labels == name]
         share = 100.0 * float(own["gpu_s"].sum()) / whole if whole > 0.0 else float("nan")
-        rows.append(
-            [
-                name,
-                len(own),
-                100.0 * len(own) / len(jobs),
-                share,
-                _quantile(own["gpus"], 0.5),
-                _quantile(own["run_s"], 0.5),
-                _quantile(own["queue_s"], 0.5),
-                _quantile(own["queue_s"], 0.9),
-            ]
-        )
+        row: list[Cell] = [name, len(own), 100.0 * len(own) / len(jobs), share]
+        for column, part in _QUANTILES.values():
+            known = own[column].dropna()
+            row.append(float(known.quantile(part)) if len(known) else None)
+        rows.append(row)
+    header = (word, "jobs", "jobs %", "GPU time %", *_QUANTILES)
     formats = {"jobs": ",d", "jobs %": ".1f", "GPU time %": ".1f"}
-    return Table(header, rows, "lr", dict.fromkeys(header[4:], ",.4g") | formats)
-
-
-def _quantile(values: pd.Series[float], part: float) -> float | None:
-    known = values.dropna()
-    return float(known.quantile(part)) if len(known) else None
+    return Table(header, rows, "lr", dict.fromkeys(_QUANTILES, ",.4g") | formats)
 
 
 def text_of(log: LogFrame, parts: Sequence[Part]) -> str:

@@ -18,7 +18,7 @@ from morph_opt.inputs.traces.logs.reading.reader import (
     number_or_none,
 )
 from morph_opt.inputs.traces.logs.reading.records import Record
-from morph_opt.inputs.traces.logs.reading.row import LogRow, Outcome, span_s
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Outcome
 
 _TIMES = {"submit_time": "submissions", "start_time": "run times", "end_time": "run times"}
 
@@ -56,11 +56,7 @@ class AcmeReader(TableReader):
         start_s = self.seconds_or_none(row, "start_time")
         end_s = self.seconds_or_none(row, "end_time")
         outcome = self.outcome(cells["state"])
-        if start_s is None:
-            self.reasons.append("not-started")
-        elif end_s is None or cells["state"] == "RUNNING":
-            self.reasons.append("still-running")
-        run_s = span_s(start_s, end_s)
+        run_s = self.ran_s(start_s, end_s, runs=cells["state"] == "RUNNING")
         nodes, cpus = number_or_none(row, "node_num"), number_or_none(row, "cpu_num")
         found = LogRow(
             row.text("job_id"),

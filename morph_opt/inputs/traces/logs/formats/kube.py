@@ -32,6 +32,7 @@ _SHARES = re.compile(
     re.IGNORECASE,
 )
 """Resources that are shares of GPUs: time slices, memory, cores, virtual GPUs."""
+_UNITS = {None: Fraction(1), "m": Fraction(1, 1000), "k": Fraction(1000)}
 _QUANTITY = re.compile(r"([0-9]{1,12})(m|k)?", re.ASCII)
 
 
@@ -69,9 +70,7 @@ def quantity(fields: Fields, name: str) -> Gpus:
     found = _QUANTITY.fullmatch(str(value)) if not isinstance(value, bool | float) else None
     if found is None:
         raise fields.error(name, f"must be a quantity like 8 or 500m, got {kind_of(value)}")
-    amount = Fraction(
-        int(found[1]) * (1000 if found[2] == "k" else 1), 1000 if found[2] == "m" else 1
-    )
+    amount = int(found[1]) * _UNITS[found[2]]
     if amount > MOST_GPUS:
         raise fields.error(name, f"must be at most {MOST_GPUS}")
     return whole_if(amount)
@@ -165,19 +164,14 @@ class KubeReader(JsonReader):
     def _of_container(self, container: Fields) -> Demand:
         """Return the requests of a container, or its limits if it has none."""
         resources = container.object("resources", None, {})
-        merged = {
-            name: table.raw(name)
-            for part in ("limits", "requests")
-            if resources.has(part)
-            for table in (resources.object(part, None),)
-            for name in table
-        }
+        merged: dict[str, object] = {}
+        for table in (resources.part("limits"), resources.part("requests")):
+            merged |= {name: table.raw(name) for name in table}
         return self.amounts(Fields(merged, resources.at("requests"), str(self.path), None))
 
     def name_in(self, metadata: Fields) -> str:
         """Return namespace and name."""
-        space = metadata.text("namespace", "")
-        name = metadata.text("name")
+        space, name = metadata.text("namespace", ""), metadata.text("name")
         return f"{space}/{name}" if space else name
 
     def judge(self, demand: Demand) -> None:

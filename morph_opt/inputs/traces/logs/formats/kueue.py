@@ -40,12 +40,9 @@ class KueueReader(KubeReader):
         self.judge(used)
         if len(types) > 1:
             self.reasons.append("mixed-gpu-types")
-        conditions = {
-            one.text("type"): one
-            for one in status.objects("conditions", None, [])
-            if one.text("status") == "True"
-        }
-        admitted, finished = conditions.get("Admitted"), conditions.get("Finished")
+        listed = status.objects("conditions", None, [])
+        true = {one.text("type"): one for one in listed if one.text("status") == "True"}
+        admitted, finished = true.get("Admitted"), true.get("Finished")
         start_s = None if admitted is None else self.seconds(admitted, "lastTransitionTime")
         end_s = None if finished is None else self.seconds(finished, "lastTransitionTime")
         past_s = float(next((status.whole(n, least=0) for n in _PAST if status.has(n)), 0))
@@ -84,7 +81,7 @@ class KueueReader(KubeReader):
         """Return the cluster queue of a workload, or its local queue with the namespace."""
         if status.has("admission"):
             return status.object("admission", None).text("clusterQueue", "")
-        name, space = _text(spec, "queueName"), metadata.text("namespace", "")
+        name, space = spec.word("queueName"), metadata.text("namespace", "")
         return f"{space}/{name}" if name and space else name
 
     def _ended(self, finished: Fields, reason: str) -> Outcome:
@@ -110,10 +107,8 @@ class KueueReader(KubeReader):
             if part.has("resourceUsage"):
                 stated = True
                 used.add(self.amounts(part.object("resourceUsage", None)))
-            if part.has("flavors"):
-                flavors = part.object("flavors", None)
-                if flavors.has(self.resource):
-                    types[flavors.text(self.resource)] = None
+            if flavor := part.part("flavors").word(self.resource):
+                types[flavor] = None
         if not stated:
             return asked, list(types)
         if used != asked:
@@ -125,8 +120,4 @@ def _priority_class(spec: Fields) -> str:
     """Return the name of the priority class, by the field of either version."""
     if spec.has("priorityClassRef"):
         return spec.object("priorityClassRef", None).text("name", "")
-    return _text(spec, "priorityClassName")
-
-
-def _text(fields: Fields, name: str) -> str:
-    return fields.text(name) if fields.has(name) else ""
+    return spec.word("priorityClassName")

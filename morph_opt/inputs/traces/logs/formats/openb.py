@@ -20,7 +20,7 @@ from morph_opt.inputs.traces.logs.reading.reader import (
     whole_if,
 )
 from morph_opt.inputs.traces.logs.reading.records import Record
-from morph_opt.inputs.traces.logs.reading.row import LogRow, Outcome, span_s
+from morph_opt.inputs.traces.logs.reading.row import LogRow, Outcome
 
 _MILLI = 1000
 
@@ -31,14 +31,9 @@ class OpenbReader(TableReader):
     name, relative = "openb", True
     marks = frozenset(("num_gpu", "gpu_milli"))
     required = (
-        "name",
-        "num_gpu",
-        "gpu_milli",
-        "pod_phase",
-        "creation_time",
-        "deletion_time",
+        "name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time",
         "scheduled_time",
-    )
+    )  # fmt: skip
     lost: ClassVar[Mapping[str, str]] = {
         "num_gpu": "GPUs", "gpu_milli": "GPUs", "pod_phase": "outcomes",
         "creation_time": "submissions", "deletion_time": "run times", "scheduled_time": "run times",
@@ -64,10 +59,6 @@ class OpenbReader(TableReader):
         submit_s = row.number("creation_time", at_least=0.0)
         start_s = number_or_none(row, "scheduled_time", at_least=0.0)
         end_s = number_or_none(row, "deletion_time", at_least=0.0)
-        if phase == "Pending" or start_s is None:
-            self.reasons.append("not-started")
-        elif end_s is None:
-            self.reasons.append("still-running")
         cpu_milli = number_or_none(row, "cpu_milli", at_least=0.0)
         found = LogRow(
             row.text("name"),
@@ -75,7 +66,7 @@ class OpenbReader(TableReader):
             submit_s,
             start_s=start_s,
             end_s=end_s,
-            run_s=span_s(start_s, end_s),
+            run_s=self.ran_s(start_s, end_s, waits=phase == "Pending"),
             gpus=gpus,
             gpu_type=row.cells.get("gpu_spec") or None,
             nodes=1,

@@ -52,9 +52,9 @@ class PhillyReader(JsonReader):
             self.seconds(fields, "submitted_time"),
             status=status,
             outcome=self.outcome(status),
-            tenant=_text(fields, "vc"),
-            pool=_text(fields, "vc"),
-            user=_text(fields, "user"),
+            tenant=fields.word("vc"),
+            pool=fields.word("vc"),
+            user=fields.word("user"),
         )
         attempts = [self._attempt(job, one) for one in fields.objects("attempts", None)]
         if attempts and attempts[-1].start_s is not None and attempts[-1].end_s is None:
@@ -74,22 +74,16 @@ class PhillyReader(JsonReader):
 
     def _attempt(self, job: LogRow, one: Fields) -> LogRow:
         """Return an attempt; its GPUs are counted by name on every machine."""
-        start_s, end_s = (self._instant_or_none(one, name) for name in ("start_time", "end_time"))
+        start_s, end_s = (
+            None if one.word(name) in NOTHING else self.seconds(one, name)
+            for name in ("start_time", "end_time")
+        )
         machines = one.objects("detail", None, [])
         gpus = sum(len(machine.rows("gpus", [])) for machine in machines)
         run_s = span_s(start_s, end_s)
         return job._replace(
             start_s=start_s, end_s=end_s, run_s=run_s, gpus=gpus, nodes=len(machines) or None
         )
-
-    def _instant_or_none(self, fields: Fields, name: str) -> float | None:
-        if not fields.has(name) or fields.text(name) in NOTHING:
-            return None
-        return self.seconds(fields, name)
-
-
-def _text(fields: Fields, name: str) -> str:
-    return fields.text(name) if fields.has(name) else ""
 
 
 class PhillyTableReader(TableReader):

@@ -21,12 +21,8 @@ class PolluxReader(TableReader):
     gpus_column: ClassVar[str] = "num_replicas"
     marks = frozenset(("application", "num_replicas", "batch_size"))
     required: ClassVar[tuple[str, ...]] = (
-        "name",
-        "time",
-        "application",
-        "num_replicas",
-        "batch_size",
-    )
+        "name", "time", "application", "num_replicas", "batch_size",
+    )  # fmt: skip
     lost: ClassVar[Mapping[str, str]] = {
         "time": "submissions", "num_replicas": "GPUs", "max_parallelism": "GPUs",
         "application": "applications", "batch_size": "batch sizes",

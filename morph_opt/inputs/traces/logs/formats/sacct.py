@@ -29,7 +29,6 @@ from morph_opt.inputs.traces.logs.reading.reader import (
     Head,
     TableReader,
     cells_row,
-    fields_of,
     is_nothing,
 )
 from morph_opt.inputs.traces.logs.reading.records import (
@@ -48,35 +47,19 @@ XDMOD = (
 )  # fmt: skip
 """Columns of the layout ``xdmod``."""
 
+_FAILED = (
+    "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED",
+    "REVOKED", "REQUEUED", "LAUNCH_FAILED", "RECONFIG_FAIL",
+)  # fmt: skip
 _ENDED: dict[str, Outcome] = {
     "COMPLETED": "completed",
     "CANCELLED": "cancelled",
-    **dict.fromkeys(
-        (
-            "FAILED",
-            "TIMEOUT",
-            "NODE_FAIL",
-            "OUT_OF_MEMORY",
-            "BOOT_FAIL",
-            "DEADLINE",
-            "PREEMPTED",
-            "REVOKED",
-            "REQUEUED",
-            "LAUNCH_FAILED",
-            "RECONFIG_FAIL",
-        ),
-        "failed",
-    ),
+    **dict.fromkeys(_FAILED, "failed"),
 }
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 _WAITING = (
-    "PENDING",
-    "CONFIGURING",
-    "REQUEUE_FED",
-    "REQUEUE_HOLD",
-    "RESV_DEL_HOLD",
-    "SPECIAL_EXIT",
-)
+    "PENDING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT",
+)  # fmt: skip
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
 _GPU_ID = "7696487"
@@ -243,9 +226,8 @@ class SacctReader(TableReader):
         cells = cls.split(head.line)
         if len(cells) >= len(XDMOD) and _INSTANT.fullmatch(cells[XDMOD.index("Submit")]):
             return {"columns": "xdmod"}
-        return (
-            {} if len(cells) == 1 and cls.marks <= set(head.line.split()) else super().layout(head)
-        )
+        cut = len(cells) == 1 and cls.marks <= set(head.line.split())
+        return {} if cut else super().layout(head)
 
     def records(self) -> Iterator[Record]:
         """Yield the rows of a table, or the jobs of ``sacct --json`` as such rows."""
@@ -255,16 +237,13 @@ class SacctReader(TableReader):
         if self.how.columns is not None:
             raise InputError("has no effect on JSON", field="columns")
         for record in json_records(self.path, "jobs", ()):
-            content: Row | InputError
-            if isinstance(record.content, InputError):
-                content = record.content
-            else:
+            content = record.content
+            if isinstance(content, Fields):
                 try:
-                    cells = json_cells(fields_of(record))
-                    content = Row(str(self.path), record.line, cells)
+                    content = Row(str(self.path), record.line, json_cells(content))
                 except InputError as error:
                     content = error.located(file=str(self.path), line=record.line)
-            yield Record(record.line, record.text, content)
+            yield record._replace(content=content)
 
     def fixed_header(self) -> tuple[str, ...] | None:
         """Return the columns of a layout without a header."""
@@ -325,10 +304,8 @@ class SacctReader(TableReader):
         self._gpus(row, used, held, asked)
         if used is asked and asked.gpus and start_s is not None and not gone:
             self.find("requested-not-allocated")
-        if start_s is None or gone or status in _WAITING:
-            self.reasons.append("not-started")
-        elif end_s is None or status in _RUNNING:
-            self.reasons.append("still-running")
+        waits = gone or status in _WAITING
+        self.ran_s(start_s, end_s, waits=waits, runs=status in _RUNNING)
         self.unsized = start_s is None and not {"ReqTRES", "ReqGRES"} & set(cells)
         run_s = self._run_s(row, start_s, end_s)
         array, tasks, at_once = self._array(row, name)
@@ -349,7 +326,7 @@ class SacctReader(TableReader):
             tenant=cells.get("Account", ""),
             user=cells.get("User", ""),
             kind=cells.get("Partition"),
-            limit_s=self._limit_s(row),
+            limit_s=self._duration(row, "Timelimit", "TimelimitRaw", 60.0),
             hosts=None if is_nothing(cells.get("NodeList", "")) else cells["NodeList"],
             eligible_s=self._eligible_s(row, submit_s, started=start_s is not None),
             key=self._key(cells, name),
@@ -368,9 +345,8 @@ class SacctReader(TableReader):
         if self.report.rows > self.report.dropped["malformed"] and not self._tracked:
             self.report.found("no-gpu-tracking")
         if self._arrays:
-            count = len(self._arrays)
             tasks = float(sum(self._arrays.values()))
-            self.report.found("pending-array", min(self._arrays), count, tasks=tasks)
+            self.report.found("pending-array", min(self._arrays), len(self._arrays), tasks=tasks)
 
     def _status(self, state: str) -> str:
         """Return the state of ``CANCELLED by 1001``, ``CANCELLED+`` or ``OUT_OF_ME+``."""
@@ -447,9 +423,6 @@ class SacctReader(TableReader):
         except InputError as error:
             rule = f"{error.rule} (unset SLURM_TIME_FORMAT, or set it to standard or %s, for sacct)"
             raise InputError(rule, file=error.file, line=error.line, field=error.field) from None
-
-    def _limit_s(self, row: Row) -> float | None:
-        return self._duration(row, "Timelimit", "TimelimitRaw", 60.0)
 
     def _duration(self, row: Row, field: str, raw: str, unit_s: float) -> float | None:
         """Return a duration that is printed in words, or as a number of units."""

@@ -23,10 +23,10 @@ def json_cells(job: Fields) -> dict[str, str]:
     times, tres = job.object("time", None), job.object("tres", None)
     cells = {
         "JobID": _name(job),
-        "Cluster": _text(job, "cluster"),
-        "User": _text(job, "user"),
-        "Account": _text(job, "account"),
-        "Partition": _text(job, "partition"),
+        "Cluster": job.word("cluster"),
+        "User": job.word("user"),
+        "Account": job.word("account"),
+        "Partition": job.word("partition"),
         "State": _state(job),
         "Submit": _number(times, "submission"),
         "Eligible": _number(times, "eligible"),
@@ -34,7 +34,7 @@ def json_cells(job: Fields) -> dict[str, str]:
         "End": _number(times, "end"),
         "ElapsedRaw": _number(times, "elapsed"),
         "TimelimitRaw": _number(times, "limit"),
-        "NodeList": _text(job, "nodes"),
+        "NodeList": job.word("nodes"),
         "AllocTRES": _tres(tres, "allocated"),
         "ReqTRES": _tres(tres, "requested"),
     }
@@ -48,7 +48,7 @@ def _name(job: Fields) -> str:
     array = job.object("array", None) if job.given("array") else None
     if array is not None and _number(array, "job_id") not in ("", "0"):
         task = _number(array, "task_id")
-        waiting = _text(array, "task")
+        waiting = array.word("task")
         if task:
             return f"{_number(array, 'job_id')}_{task}"
         if waiting:
@@ -66,11 +66,6 @@ def _limit(array: Fields, waiting: str) -> str:
         fields = fields.object(name, None) if fields is not None and fields.given(name) else None
     most = "" if fields is None else _number(fields, "tasks")
     return f"%{most}" if most not in ("", "0") and "%" not in waiting else ""
-
-
-def _text(fields: Fields, name: str) -> str:
-    """Return the text of a field; "" if it is missing."""
-    return fields.text(name) if fields.has(name) and fields.given(name) else ""
 
 
 def _number(fields: Fields, name: str) -> str:

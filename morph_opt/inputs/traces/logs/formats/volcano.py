@@ -65,7 +65,7 @@ class VolcanoReader(KubeReader):
             status=phase,
             outcome=outcome,
             attempts=max(1, len(starts)),
-            tenant=spec.text("queue") if spec.has("queue") else "",
+            tenant=spec.word("queue"),
             user=metadata.text("namespace", ""),
             kind=spec.text("priorityClassName") if spec.has("priorityClassName") else None,
         )
@@ -82,11 +82,8 @@ class VolcanoReader(KubeReader):
             if one.has("lastTransitionTime")
         )
         ends = [instant for instant, _ in changes[1:]] + [end_s]
-        spans = [
-            (begin, end)
-            for (begin, phase), end in zip(changes, ends, strict=False)
-            if phase == "Running"
-        ]
+        each = zip(changes, ends, strict=False)
+        spans = [(begin, end) for (begin, phase), end in each if phase == "Running"]
         return [begin for begin, _ in spans], sum(end - begin for begin, end in spans)
 
 

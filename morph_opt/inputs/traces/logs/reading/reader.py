@@ -22,7 +22,7 @@ from morph_opt.inputs.traces.logs.reading.records import (
     table_lines,
 )
 from morph_opt.inputs.traces.logs.reading.report import Report
-from morph_opt.inputs.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading
+from morph_opt.inputs.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading, span_s
 
 _UNNAMED = "(unnamed"
 _EVERYWHERE = ("gpu_shares", "malformed", "only", "window")
@@ -244,6 +244,21 @@ class Reader(ABC):
         """Return the GPUs of a number of processors."""
         each = self.how.procs_per_gpu or 1
         return whole_if(Fraction(count, each))
+
+    def ran_s(
+        self,
+        start_s: float | None,
+        end_s: float | None,
+        *,
+        waits: bool = False,
+        runs: bool = False,
+    ) -> float | None:
+        """Return the run time; note a job that has not started or still runs."""
+        if waits or start_s is None:
+            self.reasons.append("not-started")
+        elif runs or end_s is None:
+            self.reasons.append("still-running")
+        return span_s(start_s, end_s)
 
     def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
         """Compare recorded quantities with those that follow from times."""

@@ -15,25 +15,11 @@ Gpus = int | Fraction
 Outcome = Literal["completed", "failed", "cancelled", "unknown"]
 
 REASONS = (
-    "malformed",
-    "step",
-    "partial-line",
-    "duplicate",
-    "unknown-status",
-    "no-task-rows",
-    "no-gpu",
-    "not-started",
-    "still-running",
-    "no-duration",
-    "mig-slice",
-    "fractional-gpu",
-    "resource-claims",
-    "mixed-gpu-types",
-    "negative-duration",
-    "zero-duration",
-    "not-completed",
+    "malformed", "step", "partial-line", "duplicate", "unknown-status", "no-task-rows", "no-gpu",
+    "not-started", "still-running", "no-duration", "mig-slice", "fractional-gpu",
+    "resource-claims", "mixed-gpu-types", "negative-duration", "zero-duration", "not-completed",
     "outside-window",
-)
+)  # fmt: skip
 """Reasons for which a row is no job; the first that applies counts. The last two are the user's
 choice (``--only``, a window).
 """
