@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, Shape, SideDemand, Span
 from morph_opt.core.domain.errors import some
@@ -112,6 +112,9 @@ class LearningModel(SpeedModel, Protocol):
 class Listed(ABC):
     """Speed model that lists its configurations once for each question."""
 
+    spans_differ: ClassVar[bool] = True
+    """Whether speeds depend on the span."""
+
     def __init__(self) -> None:
         self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
 
@@ -119,7 +122,7 @@ class Listed(ABC):
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
         """Return every configuration, as a cached tuple; see `SpeedModel`."""
-        key = (model, node_type, max_gpus, span)
+        key = (model, node_type, max_gpus, span if self.spans_differ else Span.LEAF)
         if key not in self._rows:
             self._rows[key] = tuple(self._listed(*key))
         return self._rows[key]

@@ -122,6 +122,8 @@ class GangTable(Listed):
         See `curve_of`; None for gangs that run on their own number of GPUs alone.
     """
 
+    spans_differ = False
+
     def __init__(self, gangs: Iterable[Gang], scaling: str | None = None) -> None:
         super().__init__()
         self.name = "rigid" if scaling is None else f"anchored:{scaling}"

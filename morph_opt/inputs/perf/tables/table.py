@@ -68,6 +68,8 @@ class MeasuredTable(Listed):
         If a configuration is listed twice (by model, GPU type, shape and plan) or there is none.
     """
 
+    spans_differ = False
+
     def __init__(self, measurements: Iterable[Measurement], name: str = "table") -> None:
         require_name("table.name", name)
         super().__init__()
