@@ -183,7 +183,7 @@ QUESTIONS = (
     ("a figure of `summary.json`", "runs.summary", "Summary"),
     ("how a picture looks: colours, dashes, marks", "documents.style", "looks"),
     ("what Slurm says of jobs now", "round.live.slurm_jobs", "jobs_of"),
-    ("what is done to a real cluster", "live.intents", ""),
+    ("what is done to a real cluster", "live.scheduler", ""),
 )  # fmt: skip
 """What a newcomer looks for, with the module, and the name there, that answers it."""
 
