@@ -8,10 +8,10 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from morph_opt.core.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.core.domain.options import changed
@@ -60,6 +60,8 @@ from morph_opt.simulation.runs.write import (
 
 if TYPE_CHECKING:
     from morph_opt.replay.scenario import Scenario
+
+T = TypeVar("T")
 
 LOG_ACCOUNT = "log.json"
 """File of a run folder with the report on the log from which its jobs were read."""
@@ -218,42 +220,13 @@ def replay(
         paired = slo.to_the_end and pair_speeds(truth) is not None
         known = inputs.demands(packed_demands) if paired else demands
         early = EarlyEnd(slo, trace, known)
-    writer = _driven(
-        Driver(engine, policy, progress, begun, tally, early), out, resume, record.files
-    )
+    run = Driver(engine, policy, begun, tally, progress, early)
+    run.drive(out, record.files, resume=resume)
     result = result_of(inputs, tally, demands, requests, record, packing)
-    if writer is None or out is None:
+    if run.writer is None or out is None:
         return result
-    writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+    run.writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
     return replace(result, parts=folder_parts(out))
-
-
-def _driven(
-    run: Driver, out: Path | None, resume: bool, files: Mapping[str, str]
-) -> RunWriter | None:
-    """Drive a run to its end and return the open writer of its folder; None without a folder."""
-    if out is None:
-        run.drive()
-        return None
-    if resume:
-        reopen_rounds(out)
-    else:
-        create_folder(out, files)
-    writer = RunWriter(out)
-    try:
-        run.drive(writer, _repeat_recorded(run, writer, out) if resume else False)
-    except BaseException:
-        writer.close()
-        raise
-    return writer
-
-
-def _repeat_recorded(run: Driver, writer: RunWriter, folder: Path) -> bool:
-    """Repeat the records of an interrupted run; return whether it had any."""
-    recorded = Recorded(folder)
-    run.repeat(recorded, folder)
-    writer.cut(recorded.events_bytes, recorded.rounds_bytes)
-    return bool(recorded.lines)
 
 
 def _begun(inputs: Inputs, policy: str, digest: str) -> Begun:
@@ -279,6 +252,7 @@ def _begun(inputs: Inputs, policy: str, digest: str) -> Begun:
     )
 
 
+@dataclass(slots=True)
 class Driver:
     """Loop over rounds: engine, policy, log and tally.
 
@@ -286,53 +260,69 @@ class Driver:
     ----------
     engine, policy
         The engine, and the policy that decides.
-    progress
-        Called after each round.
     begun
         First event of the log.
     tally
         Figures kept while the replay runs.
+    progress
+        Called after each round.
     early
         Check that ends the replay once it is certain to miss its SLO; None without an SLO.
+    writer
+        Writer of the run folder, once it is open.
+    completed
+        Jobs that are complete.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        policy: Policy,
-        progress: Progress | None,
-        begun: Begun,
-        tally: Tally,
-        early: EarlyEnd | None = None,
-    ) -> None:
-        self._engine = engine
-        self._policy = policy
-        self._progress = progress
-        self._begun = begun
-        self._tally = tally
-        self._early = early
-        self._completed = 0
-        tally.take([begun])
+    engine: Engine
+    policy: Policy
+    begun: Begun
+    tally: Tally
+    progress: Progress | None = None
+    early: EarlyEnd | None = None
+    writer: RunWriter | None = None
+    completed: int = 0
 
-    def drive(self, writer: RunWriter | None = None, begun: bool = False) -> None:
-        """Decide all rounds; ``begun`` states whether the log has its first line."""
-        if writer is not None and not begun:
-            writer.commit([self._begun], None)
+    def drive(self, out: Path | None, files: Mapping[str, str], *, resume: bool) -> None:
+        """Decide all rounds; repeat the recorded ones of an interrupted run first.
+
+        The writer stays open, for the last files of the folder, unless a round fails.
+        """
+        self.tally.take([self.begun])
+        if out is not None:
+            if resume:
+                reopen_rounds(out)
+            else:
+                create_folder(out, files)
+            self.writer = RunWriter(out)
+        try:
+            if out is None or not (resume and self._repeat(out)):
+                self._commit([self.begun])
+            self._decide_all()
+        except BaseException:
+            if self.writer is not None:
+                self.writer.close()
+            raise
+
+    def _commit(self, events: list[Event], row: RoundRow | None = None) -> None:
+        if self.writer is not None:
+            self.writer.commit(events, row)
+
+    def _decide_all(self) -> None:
         steady: RoundReport | None = None
-        sees_all = self._policy.remembers
+        sees_all = self.policy.remembers
         while True:
             began = time.perf_counter()
-            if steady is not None and self._engine.skip_ahead():
-                engine_ms = 1e3 * (time.perf_counter() - began)
-                self._taken(writer, steady, 0.0, engine_ms)
+            if steady is not None and self.engine.skip_ahead():
+                self._taken(steady, 0.0, 1e3 * (time.perf_counter() - began))
                 continue
-            state = self._engine.advance()
+            state = self.engine.advance()
             if state is None:
                 break
             asked = time.perf_counter()
-            decision = decision_of(self._policy, state)
+            decision = decision_of(self.policy, state)
             decided = time.perf_counter()
-            self._engine.apply(decision)
+            self.engine.apply(decision)
             round_ms = 1e3 * (decided - asked)
             engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
             report = decision.report
@@ -340,74 +330,87 @@ class Driver:
                 # The value changes with time and is not computed again, so the row leaves it out.
                 report = replace(report, objective=float("nan"), bound=float("nan"))
             steady = report.untimed() if decision.steady and not sees_all else None
-            self._taken(writer, report, round_ms, engine_ms)
-        last = self._engine.take_events()
-        if writer is not None:
-            writer.commit(last, None)
-        self._tally.take(last)
+            self._taken(report, round_ms, engine_ms)
+        last = self.engine.take_events()
+        self._commit(last)
+        self.tally.take(last)
 
-    def _taken(
-        self, writer: RunWriter | None, report: RoundReport, round_ms: float, engine_ms: float
-    ) -> None:
+    def _taken(self, report: RoundReport, round_ms: float, engine_ms: float) -> None:
         """Record the events and the row of a decided round."""
-        events = self._engine.take_events()
-        self._tally.take(events)
-        row = round_row(events, report, self._tally.promises.now, round_ms, engine_ms)
-        if writer is not None:
-            writer.commit(events, row)
+        events = self.engine.take_events()
+        self.tally.take(events)
+        row = round_row(events, report, self.tally.promises.now, round_ms, engine_ms)
+        self._commit(events, row)
         self._keep(events, row)
 
-    def repeat(self, recorded: Recorded, folder: Path) -> None:
-        """Apply the recorded decisions of an interrupted run, and check that they fit."""
+    def _repeat(self, folder: Path) -> bool:
+        """Apply the recorded decisions of an interrupted run; return whether there were any.
+
+        Raises
+        ------
+        InputError
+            If they do not follow from the run's inputs.
+        """
+        recorded = Recorded(folder)
         lines = recorded.lines
-        if lines:
-            self._compare(lines[:1], [self._begun], folder, 1)
+        _require_same(lines[:1], [self.begun], folder, 1)
         position = 1
-        for row in recorded.rows:
-            stop = position
-            while not isinstance(lines[stop][1], RoundDecided):
-                stop += 1
-            chunk = lines[position : stop + 1]
-            state = self._engine.advance()
+        rounds = by_round(lines[1:], lambda line: line[1])
+        for row, chunk in zip(recorded.rows, rounds, strict=True):
+            state = self.engine.advance()
             events: list[Event] = []
             if state is not None:
                 # Policies that remember must see the rounds that they do not decide.
                 if state.jobs:
-                    self._policy.observe(state)
+                    self.policy.observe(state)
                 events = self._reapply(state, [event for _, event in chunk])
-            self._compare(chunk, events, folder, position + 1)
-            self._tally.take(events)
+            _require_same(chunk, events, folder, position + 1)
+            self.tally.take(events)
             self._keep(events, row)
-            position = stop + 1
+            position += len(chunk)
+        if self.writer is not None:
+            self.writer.cut(recorded.events_bytes, recorded.rounds_bytes)
+        return bool(lines)
 
     def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
         """Return the events of the recorded decision; none if it is impossible."""
         try:
-            self._engine.apply(recorded_decision(state, recorded))
+            self.engine.apply(recorded_decision(state, recorded))
         except (AllocationError, InputError):
             return []
-        return self._engine.take_events()
+        return self.engine.take_events()
 
     def _keep(self, events: list[Event], row: RoundRow) -> None:
-        self._tally.add(row)
-        if self._early is not None:
-            self._early.take(events)
-        if self._progress is not None and isinstance(events[-1], RoundDecided):
-            self._completed += sum(isinstance(event, Completed) for event in events)
-            self._progress(events[-1], self._completed)
+        self.tally.add(row)
+        if self.early is not None:
+            self.early.take(events)
+        if self.progress is not None and isinstance(events[-1], RoundDecided):
+            self.completed += sum(isinstance(event, Completed) for event in events)
+            self.progress(events[-1], self.completed)
 
-    @staticmethod
-    def _compare(
-        recorded: Sequence[tuple[str, Event]], produced: Sequence[Event], folder: Path, line: int
-    ) -> None:
-        lines = [event_to_line(event) for event in produced]
-        for offset, (text, _) in enumerate(recorded):
-            if offset >= len(lines) or lines[offset] != text:
-                raise InputError(
-                    "does not follow from the run's inputs (damaged, or of another version)",
-                    file=str(folder / (EVENTS + PARTIAL)),
-                    line=line + offset,
-                )
+
+def _require_same(
+    recorded: Sequence[tuple[str, Event]], produced: Sequence[Event], folder: Path, line: int
+) -> None:
+    """Refuse recorded lines that the run's inputs do not produce."""
+    lines = [event_to_line(event) for event in produced]
+    for offset, (text, _) in enumerate(recorded):
+        if offset >= len(lines) or lines[offset] != text:
+            raise InputError(
+                "does not follow from the run's inputs (damaged, or of another version)",
+                file=str(folder / (EVENTS + PARTIAL)),
+                line=line + offset,
+            )
+
+
+def by_round(events: Iterable[T], event_of: Callable[[T], Event]) -> Iterator[list[T]]:
+    """Yield what belongs to each decided round; what follows the last one is left out."""
+    found: list[T] = []
+    for one in events:
+        found.append(one)
+        if isinstance(event_of(one), RoundDecided):
+            yield found
+            found = []
 
 
 def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
@@ -489,24 +492,19 @@ def repeated(
         prepared.node_events(),
         prepared.jobs.initial,
     )
-    chunk: list[Event] = []
-    for event in events:
-        chunk.append(event)
-        if not isinstance(event, RoundDecided):
-            continue
-        state = engine.advance()
-        if state is None or state.index != event.index:
+    for chunk in by_round(events, lambda event: event):
+        state, decided = engine.advance(), chunk[-1]
+        if state is None or not isinstance(decided, RoundDecided) or state.index != decided.index:
             raise InputError("does not follow from the run's inputs", field="events")
         decision = recorded_decision(state, chunk)
         if state.index in wanted:
             yield state, decision
         else:
             prepared.policy.observe(state)
-        if event.index >= max(wanted):
+        if state.index >= max(wanted):
             return
         engine.apply(decision)
         engine.take_events()
-        chunk = []
 
 
 def reasons(
