@@ -185,75 +185,68 @@ def require_watchable() -> None:
 # ---------------------------------------------------------------- result
 
 
-def _seconds(value: Scalar) -> str:
-    if not isinstance(value, int | float):
-        return "-"
-    return f"{value:,.1f} s"
+def _in(unit: str, value: Scalar, form: str = ",.1f") -> str:
+    """Format a figure with its unit; a dash if there is none."""
+    return f"{value:{form}} {unit}" if isinstance(value, int | float) else "-"
 
 
 def _share(value: Scalar) -> str:
-    return f"{100.0 * value:.1f} %" if isinstance(value, int | float) else "-"
+    return _in("%", 100.0 * value if isinstance(value, int | float) else None, ".1f")
 
 
-def _ms(value: Scalar) -> str:
-    return f"{value:.1f} ms" if isinstance(value, int | float) else "-"
-
-
-def _times(value: Scalar, bound: Scalar, complete: bool) -> str:
-    """Format the ratio to the lower bound; empty while jobs are left."""
-    if not complete:
+def _of_bound(s: Values, name: str) -> str:
+    """Format the ratio of a figure to its lower bound; empty while jobs are left."""
+    value, bound = s[f"{name}_s"], s[f"{name}_lower_bound_s"]
+    numbers = isinstance(value, int | float) and isinstance(bound, int | float) and bound > 0.0
+    if not numbers or s["completed"] != s["jobs"]:
         return ""
-    if isinstance(value, int | float) and isinstance(bound, int | float) and bound > 0.0:
-        return f"{value / bound:.2f} x the lower bound of {_seconds(bound)}"
-    return ""
+    return f"{value / bound:.2f} x the lower bound of {_in('s', bound)}"  # type: ignore[operator]
 
 
-def result_table(summary: Values) -> str:
+def result_table(s: Values) -> str:
     """Return the summary as aligned text, one figure per line."""
-    s = summary
-    complete = s["completed"] == s["jobs"]
-    rows: list[tuple[str, str, str]] = [
+    rows = [
         ("trace", str(s["trace"]), str(s.get("trace_kind") or "")),
         ("policy", str(s["policy"]), ""),
         ("cluster", f"{s['nodes']} nodes, {s['gpus']} GPUs", str(s.get("cluster") or "")),
         ("jobs completed", f"{s['completed']} of {s['jobs']}", ""),
-        (
-            "average JCT",
-            _seconds(s["avg_jct_s"]),
-            _times(s["avg_jct_s"], s["avg_jct_lower_bound_s"], complete),
-        ),
-        ("median JCT", _seconds(s["median_jct_s"]), ""),
-        ("p99 JCT", _seconds(s["p99_jct_s"]), ""),
-        (
-            "makespan",
-            _seconds(s["makespan_s"]),
-            _times(s["makespan_s"], s["makespan_lower_bound_s"], complete),
-        ),
-        ("average queueing", _seconds(s["avg_queue_s"]), ""),
+    ]
+    if s.get("skipped_jobs"):
+        rows.append(("jobs dropped", str(s["skipped_jobs"]), "they can never run here"))
+    rows += [
+        ("average JCT", _in("s", s["avg_jct_s"]), _of_bound(s, "avg_jct")),
+        ("median JCT", _in("s", s["median_jct_s"]), ""),
+        ("p99 JCT", _in("s", s["p99_jct_s"]), ""),
+        ("makespan", _in("s", s["makespan_s"]), _of_bound(s, "makespan")),
+        ("average queueing", _in("s", s["avg_queue_s"]), ""),
         ("GPU utilisation", _share(s["gpu_utilization"]), _by_type(s)),
         ("restarts per job", f"{s['restarts_per_job']:.2f}", f"{s['preemptions']} preemptions"),
         ("rounds", str(s["rounds"]), f"{s['fallback_rounds']} fell back"),
-        ("rounds over capacity", str(s["rounds_over_capacity"]), ""),
-        ("median round", _ms(s["round_ms_p50"]), f"p99 {_ms(s['round_ms_p99'])}"),
-        ("wall time", _seconds(s["wall_s"]), f"peak memory {_mib(s['peak_rss_mib'])}"),
     ]
-    if settled := settled_text(settled_rounds(summary), str(s["solver"])):
-        rows.insert(-3, ("settled by", settled, ""))
+    if settled := settled_text(settled_rounds(s), str(s["solver"])):
+        rows.append(("settled by", settled, ""))
     if s.get("guaranteed_jobs"):
         of_them = s["rounds_guarantees_missed"]
-        missed = "" if of_them is None else f"{of_them} of them although possible for all"
+        avoidable = "" if of_them is None else f"{of_them} of them although possible for all"
         short = f"{s['rounds_guarantees_short']} rounds short"
-        rows.insert(-3, ("guaranteed jobs", f"{s['guaranteed_jobs']} ({short})", missed))
-    rows[-3:-3] = _money(summary)
-    if s.get("skipped_jobs"):
-        rows.insert(4, ("jobs dropped", str(s["skipped_jobs"]), "they can never run here"))
-    name_width = max(len(name) for name, _, _ in rows)
-    value_width = max(len(value) for _, value, remark in rows if remark)
-    lines = [
-        f"{name:<{name_width}}  {value:<{value_width}}  {remark}".rstrip()
-        for name, value, remark in rows
+        rows.append(("guaranteed jobs", f"{s['guaranteed_jobs']} ({short})", avoidable))
+    if isinstance(s.get("cost_usd"), int | float):
+        per_job = s.get("cost_per_job_usd")
+        each = "" if per_job is None else _in("$ per completed job", per_job, ",.2f")
+        rows.append(("cost", _in("$", s["cost_usd"], ",.2f"), each))
+    met, missed, open_ = (s.get(f"slo_{state}") or 0 for state in ("met", "missed", "open"))
+    if met or missed or open_:
+        still = f", {open_} open" if open_ else ""
+        rows.append(("SLOs met", f"{met}, {missed} missed{still}", f"{s['slo_dropped']} dropped"))
+    memory, slowest = _in("MiB", s["peak_rss_mib"], ",.0f"), _in("ms", s["round_ms_p99"], ".1f")
+    rows += [
+        ("rounds over capacity", str(s["rounds_over_capacity"]), ""),
+        ("median round", _in("ms", s["round_ms_p50"], ".1f"), f"p99 {slowest}"),
+        ("wall time", _in("s", s["wall_s"]), f"peak memory {memory}"),
     ]
-    return "\n".join(lines) + "\n"
+    wide = max(len(name) for name, _, _ in rows)
+    wider = max(len(value) for _, value, remark in rows if remark)
+    return "".join(f"{n:<{wide}}  {v:<{wider}}  {more}".rstrip() + "\n" for n, v, more in rows)
 
 
 def _by_type(summary: Values) -> str:
@@ -261,22 +254,3 @@ def _by_type(summary: Values) -> str:
     prefix = "gpu_utilization_"
     types = {key.removeprefix(prefix): v for key, v in summary.items() if key.startswith(prefix)}
     return ", ".join(f"{name} {_share(v)}" for name, v in types.items()) if len(types) > 1 else ""
-
-
-def _money(s: Values) -> list[tuple[str, str, str]]:
-    """Return rows on cost if every GPU has a price, and on SLOs if there are any."""
-    rows = []
-    if isinstance(s.get("cost_usd"), int | float):
-        per_job = s.get("cost_per_job_usd")
-        each = f"{per_job:,.2f} $ per completed job" if isinstance(per_job, int | float) else ""
-        rows.append(("cost", f"{s['cost_usd']:,.2f} $", each))
-    states = [s.get(f"slo_{state}") or 0 for state in ("met", "missed", "open")]
-    if any(states):
-        met, missed, open_ = states
-        still = f", {open_} open" if open_ else ""
-        rows.append(("SLOs met", f"{met}, {missed} missed{still}", f"{s['slo_dropped']} dropped"))
-    return rows
-
-
-def _mib(value: Scalar) -> str:
-    return f"{value:,.0f} MiB" if isinstance(value, int | float) else "-"

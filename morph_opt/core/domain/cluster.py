@@ -313,30 +313,20 @@ class Cluster:
         found: dict[str, float] = {}
         for name, price in prices.items():
             kind = known.get(name.lower())
-            if kind is None or kind in found:
-                rule = (
-                    f"GPU type {name!r} is named twice"
-                    if kind
-                    else (
-                        f"cluster {self.name!r} has no GPU type {name!r}; it has "
-                        + ", ".join(known.values())
-                    )
-                )
+            if kind is None:
+                has = ", ".join(known.values())
+                rule = f"cluster {self.name!r} has no GPU type {name!r}; it has {has}"
                 raise InputError(rule, field="prices")
+            if kind in found:
+                raise InputError(f"GPU type {name!r} is named twice", field="prices")
             found[kind] = price
-        priced = {
-            kind: replace(
-                kind,
-                gpu_type=replace(
-                    kind.gpu_type,
-                    price_per_hour=found.get(kind.gpu_type.name, kind.gpu_type.price_per_hour),
-                ),
-            )
-            for kind in self.node_types
-        }
-        return replace(
-            self, nodes=tuple(replace(node, type=priced[node.type]) for node in self.nodes)
-        )
+        priced = {}
+        for hardware in self.node_types:
+            gpu = hardware.gpu_type
+            dollars = found.get(gpu.name, gpu.price_per_hour)
+            priced[hardware] = replace(hardware, gpu_type=replace(gpu, price_per_hour=dollars))
+        nodes = (replace(node, type=priced[node.type]) for node in self.nodes)
+        return replace(self, nodes=tuple(nodes))
 
     def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
         """Return the indices of the nodes of one class, ascending."""

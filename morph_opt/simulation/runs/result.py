@@ -14,9 +14,7 @@ from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.initial import require_initial
-from morph_opt.simulation.events.log import (
-    Event,
-)
+from morph_opt.simulation.events.log import Event
 from morph_opt.simulation.metrics.bounds.demands import initial_demands, job_demands, packed_demands
 from morph_opt.simulation.metrics.bounds.lower import Demands
 from morph_opt.simulation.metrics.cost import cost_metrics

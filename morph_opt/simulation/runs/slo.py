@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,21 @@ from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.simulation.runs.jobs import JobRow
 
-PER_JOB: dict[str, Callable[[JobRow], float]] = {
-    name: attrgetter(name)
-    for name in ("jct_s", "queued_s", "waiting_s", "stretch", "finish_time_ratio")
-}
-"""Metrics of a job, by the names of ``docs/metrics.md``."""
-
-RANGES = {
-    "jct_s": (0.0, math.inf),
-    "queued_s": (0.0, math.inf),
-    "waiting_s": (0.0, math.inf),
-    "stretch": (1.0, math.inf),
-    "finish_time_ratio": (0.0, math.inf),
-    "makespan_s": (0.0, math.inf),
-    "gpu_utilization": (0.0, 1.0),
-    "slo_attainment": (0.0, 1.0),
-    "cost_usd": (0.0, math.inf),
-}
-"""Range of a metric's possible values; a target outside is refused."""
+PER_JOB = ("jct_s", "queued_s", "waiting_s", "stretch", "finish_time_ratio")
+"""Metrics of a job, by the names of ``docs/metrics.md``: fields of `JobRow`."""
 
 FLOORED = ("jct_s", "queued_s", "waiting_s")
 """Metrics of a job with a lower bound from its shortest time or its first boundary."""
 
-PER_RUN = {
-    "makespan_s": "makespan_s",
-    "gpu_utilization": "gpu_utilization",
-    "slo_attainment": "slo_attainment",
-    "cost_usd": "cost_usd",
+PER_RUN = ("makespan_s", "gpu_utilization", "slo_attainment", "cost_usd")
+"""Metrics of a run: keys of the summary; they take no statistic."""
+
+RANGES = {
+    "stretch": (1.0, math.inf),
+    "gpu_utilization": (0.0, 1.0),
+    "slo_attainment": (0.0, 1.0),
 }
-"""Keys of the summary by metric of a run; such metrics take no statistic."""
+"""Range of a metric's possible values, if it is not from 0 up; a target outside is refused."""
 
 STATISTICS = ("avg", "median", "max")
 FIGURE = re.compile(r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*")
@@ -100,15 +85,13 @@ class Slo:
             raise InputError("needs one target, at most or at least", field="slo")
         if not math.isfinite(self.target):
             raise InputError(f"needs a finite target, got {self.target!r}", field="slo")
-        low, high = RANGES[self.metric]
+        low, high = RANGES.get(self.metric, (0.0, math.inf))
         if not (self.at_most is None or self.at_most >= low):
-            raise InputError(
-                f"nothing reaches it: {self.metric} is never below {low:g}", field="slo"
-            )
+            rule = f"nothing reaches it: {self.metric} is never below {low:g}"
+            raise InputError(rule, field="slo")
         if not (self.at_least is None or self.at_least <= high):
-            raise InputError(
-                f"nothing reaches it: {self.metric} is never above {high:g}", field="slo"
-            )
+            rule = f"nothing reaches it: {self.metric} is never above {high:g}"
+            raise InputError(rule, field="slo")
 
     def _require_statistic(self) -> None:
         number = self.statistic[1:] if self.statistic.startswith("p") else ""
@@ -183,13 +166,13 @@ class Slo:
                 field="slo",
             )
         if self.metric in PER_RUN:
-            found = summary.get(PER_RUN[self.metric])
+            found = summary.get(self.metric)
             if found is None or math.isnan(found):
                 what = {"cost_usd": "GPUs have no price", "slo_attainment": "no job has a deadline"}
                 rule = f"{self.metric} is not known: {what.get(self.metric, 'the run has none')}"
                 raise InputError(rule, field="slo")
             return float(found)
-        sample = np.asarray([PER_JOB[self.metric](row) for row in jobs()], dtype=np.float64)
+        sample = np.asarray([getattr(row, self.metric) for row in jobs()], dtype=np.float64)
         return self.statistic_of(sample)
 
     @property

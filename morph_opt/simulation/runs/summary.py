@@ -326,20 +326,13 @@ def build_summary(
     if steps:
         values |= {f"rounds_{step}": steps.get(step, 0) for step in STEPS}
     values |= _wall_times(times)
-    avg_jct = avg_jct_lower_bound(demands)
-    makespan = makespan_lower_bound(demands)
-    values |= {
-        "avg_jct_lower_bound_s": avg_jct.value_s,
-        "avg_jct_lower_bound_by": avg_jct.relaxation,
-        "makespan_lower_bound_s": makespan.value_s,
-        "makespan_lower_bound_by": makespan.relaxation,
-    }
+    bounds = {"avg_jct": avg_jct_lower_bound, "makespan": makespan_lower_bound}
     if len({demand.weight for demand in demands.jobs}) > 1:
-        weighted = weighted_jct_lower_bound(demands)
-        values |= {
-            "weighted_avg_jct_lower_bound_s": weighted.value_s,
-            "weighted_avg_jct_lower_bound_by": weighted.relaxation,
-        }
+        bounds["weighted_avg_jct"] = weighted_jct_lower_bound
+    for name, bound_of in bounds.items():
+        bound = bound_of(demands)
+        values[f"{name}_lower_bound_s"] = bound.value_s
+        values[f"{name}_lower_bound_by"] = bound.relaxation
     values |= labels
     ordered = {key: values.pop(key, None) for key in KEYS}
     return Summary.of({key: _finite(value) for key, value in (ordered | values).items()})
