@@ -32,7 +32,8 @@ ORDER: dict[str, tuple[str, ...]] = {
         "docs/policies.md", "docs/replay.md", "docs/metrics.md", "docs/reports.md",
         "docs/sweep.md", "docs/traces.md", "docs/api.md", "docs/library.md",
         "docs/how-to/policy.md", "docs/how-to/objective.md", "docs/how-to/*",
-        "docs/published-heuristics.md", "docs/gandiva-easyscale.md", "docs/validation.md",
+        "docs/seeds.md", "docs/published-heuristics.md", "docs/gandiva-easyscale.md",
+        "docs/validation.md",
         "docs/acme.md", "docs/performance-model.md", "docs/target-shares.md",
     ),
     "Mathematics": (

@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.comparison.cli import FOLDER as COMPARISON
+from benchmarks.comparison.cli import read_records
 from benchmarks.readme import figure, readme
 from benchmarks.readme.cases import ORIGINALS, TRACES, TWINS, Case, cases
 from benchmarks.readme.rerun import read_measured, run_cases
@@ -117,7 +119,7 @@ def _readme(pages: Sequence[Path], data: Path, runs: Path | None) -> None:
         for trace, pictures in _PICTURES.items():
             for narrow, picture in enumerate(pictures):
                 figure.draw(results, trace, staged / picture, narrow=bool(narrow))
-        texts = readme.rewritten(pages, results)
+        texts = readme.rewritten(pages, results, read_records(COMPARISON / "results.csv"))
         data.mkdir(parents=True, exist_ok=True)
         for made in sorted(staged.iterdir()):
             write_atomically(data / made.name, made.read_text("utf-8"))

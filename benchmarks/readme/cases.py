@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TWINS = ("base", "mt")
-ORIGINALS = ("morphling/base", "morphling/mt")
+TWINS = ("base", "bp", "mt")
+ORIGINALS = tuple(f"morphling/{trace}" for trace in TWINS)
 TRACES = TWINS + ORIGINALS
+_PLAIN = ("base", "bp")
+"""Twins without guarantees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Scheduler:
         Whether it may give a running job another number of GPUs.
     knows_durations
         Whether it is told how much of a job is left.
-    guarantees
-        True to be shown on traces with guarantees alone, False on those without.
+    on
+        Twins on which it is shown, and the originals of the same names.
     """
 
     key: str
@@ -37,7 +39,7 @@ class Scheduler:
     proves: bool = False
     changes_gpus: bool = False
     knows_durations: bool = False
-    guarantees: bool | None = None
+    on: tuple[str, ...] = TWINS
 
 
 SCHEDULERS = (
@@ -64,7 +66,7 @@ SCHEDULERS = (
         proves=True,
         changes_gpus=True,
         knows_durations=True,
-        guarantees=True,
+        on=("mt",),
     ),
     Scheduler(
         "greedy-lookahead",
@@ -72,7 +74,7 @@ SCHEDULERS = (
         ("--policy", "greedy:lookahead"),
         changes_gpus=True,
         knows_durations=True,
-        guarantees=False,
+        on=("base",),
     ),
     Scheduler(
         "jct",
@@ -81,7 +83,7 @@ SCHEDULERS = (
         proves=True,
         changes_gpus=True,
         knows_durations=True,
-        guarantees=False,
+        on=("base",),
     ),
     Scheduler(
         "jct-blind",
@@ -89,7 +91,7 @@ SCHEDULERS = (
         ("--objective", "jct-blind"),
         proves=True,
         changes_gpus=True,
-        guarantees=False,
+        on=("base",),
     ),
     Scheduler(
         "throughput",
@@ -98,10 +100,24 @@ SCHEDULERS = (
         proves=True,
         changes_gpus=True,
     ),
-    Scheduler("sia", "`sia`", ("--policy", "sia"), changes_gpus=True, guarantees=False),
     Scheduler(
-        "morphling", "`morphling`", ("--policy", "morphling"), changes_gpus=True, guarantees=False
+        "fairness",
+        "MILP, `fairness`",
+        ("--objective", "fairness"),
+        proves=True,
+        changes_gpus=True,
+        on=("base",),
     ),
+    Scheduler(
+        "las",
+        "MILP, `las`",
+        ("--objective", "las"),
+        proves=True,
+        changes_gpus=True,
+        on=("base",),
+    ),
+    Scheduler("sia", "`sia`", ("--policy", "sia"), changes_gpus=True, on=_PLAIN),
+    Scheduler("morphling", "`morphling`", ("--policy", "morphling"), changes_gpus=True),
     Scheduler("srtf", "`srtf`", ("--policy", "srtf"), knows_durations=True),
     Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split"), changes_gpus=True),
     Scheduler("fifo-skip", "`fifo:skip`", ("--policy", "fifo:skip")),
@@ -133,14 +149,10 @@ class Case:
 
 
 def cases(traces: tuple[str, ...]) -> tuple[Case, ...]:
-    """What is shown of each of these traces, in the order of the tables.
-
-    Guarantees are part of the question on the ``mt`` traces, and of every objective's rounds
-    there; they are ranked and weighed there, beside the simplest baselines.
-    """
+    """Return the replays of these traces, in the order of the tables."""
     return tuple(
         Case(trace, scheduler)
         for trace in traces
         for scheduler in SCHEDULERS
-        if scheduler.guarantees in (None, trace.endswith("mt"))
+        if trace.rpartition("/")[2] in scheduler.on
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.comparison.records import CLOSE, REFERENCE, Record, mean
 from benchmarks.readme.cases import ORIGINALS, TWINS, Case, cases
 from benchmarks.readme.results import Results, Row
 from morph_opt.core.documents import LINES_BYTES, read_text
@@ -117,14 +118,20 @@ def _remarks(shown: Sequence[tuple[Case, Row]]) -> list[str]:
 
 
 _HEADLINE = (
-    ("auto", "the MILP with its default objective", "every round proven within a gap of {gap}"),
-    ("srtf", "`srtf`", "shortest remaining time first; knows durations as well"),
-    ("fifo", "`fifo`", "first come, first served"),
+    ("throughput", "MILP, `throughput`", "Morphling's goal: most normalised speed"),
+    ("fairness", "MILP, `fairness`", "Gavel's goal: the worst-off job first"),
+    ("las", "MILP, `las`", "Tiresias' goal: least attained service first (2D-LAS)"),
+    ("auto", "MILP, the default", "told durations; every round proven within a gap of {gap}"),
+    ("greedy-lookahead", "`greedy:lookahead`", "told durations, as free, no MILP"),
+    ("sia", "`sia`", "published rule, as free"),
+    ("morphling", "`morphling`", "published rule, as free"),
+    ("srtf", "`srtf`", "told durations; jobs keep the GPUs that they asked for"),
 )
+"""Objectives of the publications that the project follows, then peers by their freedom."""
 
 
 def headline(results: Results) -> str:
-    """Three averages of one trace, and what no schedule is below; empty without any of these."""
+    """Return the averages of one trace and a sentence on its bound; empty without any of these."""
     found = [
         (results.rows[f"base.{key}"], how, what)
         for key, how, what in _HEADLINE
@@ -133,8 +140,9 @@ def headline(results: Results) -> str:
     if not found:
         return ""
     rows = [
-        (f"**{_seconds(row.avg_jct_s)} s**", how, what.format(gap=_gap(row)))
+        (f"**{average}**" if how.startswith("MILP") else average, how, what.format(gap=_gap(row)))
         for row, how, what in found
+        for average in (f"{_seconds(row.avg_jct_s)} s",)
     ]
     first = found[0][0]
     bound = min(row.avg_jct_lower_bound_s for row, _, _ in found)
@@ -144,6 +152,84 @@ def headline(results: Results) -> str:
         f"from submission to completion; no schedule has an average below {_seconds(bound)} s, "
         "whoever computes it.\n\n" + Table(head, rows, "l").to_markdown(spaced=True)
     )
+
+
+def elsewhere(records: Sequence[Record]) -> str:
+    """Return one sentence on the twins where a policy is ahead of the default in a mean.
+
+    Compared are policies with as many twins of the trace as the default, by average JCT on every
+    trace and by makespan on ``base``. Empty without replays.
+    """
+    twins = dict.fromkeys(r.trace for r in records if "/" not in r.trace)
+    questions = [("avg_jct_s", "average JCT", trace) for trace in twins]
+    questions += [("makespan_s", "makespan", trace) for trace in twins if trace == TWINS[0]]
+    found: dict[str, list[str]] = {}
+    for figure, name, trace in questions:
+        best, lead = _ahead(records, trace, figure)
+        if lead > CLOSE:
+            found.setdefault(f"in {name} {best}", []).append(f"`{trace}` ({100.0 * lead:.1f} %)")
+    if not found:
+        return ""
+    parts = [f"{who} on {' and '.join(where)}" for who, where in found.items()]
+    return f"Ahead of the default elsewhere, in means over twins: {'; '.join(parts)}."
+
+
+def _ahead(records: Sequence[Record], trace: str, figure: str) -> tuple[str, float]:
+    """Return the policy with the smallest mean figure on a trace, and its lead on the default."""
+    by_policy: dict[str, list[Record]] = {}
+    for record in records:
+        if record.trace == trace and record.complete:
+            by_policy.setdefault(record.policy, []).append(record)
+    seeds = len(by_policy.get(REFERENCE, ()))
+    means = {name: mean(of, figure) for name, of in by_policy.items() if len(of) == seeds}
+    best = min(means, key=means.__getitem__, default=REFERENCE)
+    return best, means[REFERENCE] / means[best] - 1.0 if means else 0.0
+
+
+PRINTED_S = {
+    "base": ((3638.0, 58680.0), (7475.0, 108420.0)),
+    "bp": ((3638.0, 58680.0), None),
+    "mt": ((4017.0, 60780.0), (27317.0, 288960.0)),
+}
+"""Average JCT and makespan, seconds, that Morphling's simulator prints, by trace: as published, and
+made to honour the cluster where that was tried. Its README (Morphling, MLSys'25, artifact of
+reconfigurable-dl-scheduler at 80e8524) calls them those of the paper's Table 4."""
+
+_TABLE_4 = ("morphling", "throughput", "auto")
+_TABLE_4_HEADER = (
+    "trace",
+    "decided by",
+    "average JCT (s)",
+    "makespan (s)",
+    "average JCT of guaranteed jobs (s)",
+    "command",
+)
+
+
+def table_4(results: Results) -> str:
+    """Return Morphling's Table 4: what its simulator prints, and replays of the same traces."""
+    body = []
+    for original in ORIGINALS:
+        trace = original.rpartition("/")[2]
+        names = ("printed by its simulator", "printed by it, made to honour the cluster")
+        for name, printed in zip(names, PRINTED_S[trace], strict=True):
+            if printed is not None:
+                body.append((f"`{trace}`", name, *map(_seconds, printed), "", ""))
+        for case in cases((original,)):
+            row = results.rows.get(case.slug)
+            if case.scheduler.key in _TABLE_4 and row is not None:
+                guaranteed = row.guaranteed_jct_s
+                body.append(
+                    (
+                        f"`{trace}`",
+                        f"{case.scheduler.label}, here",
+                        _seconds(row.avg_jct_s),
+                        _seconds(row.makespan_s),
+                        "" if guaranteed is None else _seconds(guaranteed),
+                        f"`{case.command}`",
+                    )
+                )
+    return Table(_TABLE_4_HEADER, body, "llrrrl").to_markdown(spaced=True)
 
 
 def settled(results: Results) -> str:
@@ -308,24 +394,40 @@ def _every_run(results: Results) -> list[tuple[str, str, str, str]]:
 # ---------------------------------------------------------------- blocks
 
 
-def blocks(results: Results) -> dict[str, str]:
-    """Every generated block by name; those whose replays are not at hand are left out."""
+def blocks(results: Results, records: Sequence[Record] = ()) -> dict[str, str]:
+    """Return every generated block by name, without those whose replays are not at hand.
+
+    Parameters
+    ----------
+    results
+        Replays of the README.
+    records
+        Replays of the comparison.
+    """
     made = {
         "headline": headline(results),
-        "base": comparison(results, "base"),
-        "mt": comparison(results, "mt"),
-        "commands": commands(("base", "mt")),
+        **{trace: comparison(results, trace) for trace in TWINS if _has(results, trace)},
+        "commands": commands(TWINS),
         "versions": _versions(results),
     }
-    if sentence := settled(results):
-        made["settled"] = sentence
-    if sentence := worth(results):
-        made["worth"] = sentence
-    if any(slug.startswith("morphling-") for slug in results.rows):
-        made["morphling-base"] = comparison(results, "morphling/base")
-        made["morphling-mt"] = comparison(results, "morphling/mt")
+    for name, sentence in (
+        ("elsewhere", elsewhere(records)),
+        ("settled", settled(results)),
+        ("worth", worth(results)),
+    ):
+        if sentence:
+            made[name] = sentence
+    originals = [trace for trace in ORIGINALS if _has(results, trace)]
+    for trace in originals:
+        made[trace.replace("/", "-")] = comparison(results, trace)
+    if originals:
+        made["table-4"] = table_4(results)
         made["targets"] = targets(results)
     return made
+
+
+def _has(results: Results, trace: str) -> bool:
+    return any(case.slug in results.rows for case in cases((trace,)))
 
 
 def _versions(results: Results) -> str:
@@ -361,7 +463,9 @@ def rewrite(text: str, made: Mapping[str, str], file: str = "README.md") -> str:
     return text
 
 
-def rewritten(pages: Sequence[Path], results: Results) -> dict[Path, str]:
+def rewritten(
+    pages: Sequence[Path], results: Results, records: Sequence[Record] = ()
+) -> dict[Path, str]:
     """The texts of pages, each with the blocks that it has markers of made anew.
 
     Raises
@@ -370,7 +474,7 @@ def rewritten(pages: Sequence[Path], results: Results) -> dict[Path, str]:
         If a block has its markers on none of the pages, on several, or twice.
     """
     texts = {page: read_text(page, LINES_BYTES) for page in pages}
-    for name, inside in blocks(results).items():
+    for name, inside in blocks(results, records).items():
         there = [page for page, text in texts.items() if f"<!-- generated:{name} -->" in text]
         if len(there) != 1:
             where = ", ".join(map(str, there or pages))
