@@ -33,7 +33,9 @@ Decide one round
 Build inputs
 
     Cluster         An ordered set of nodes; a node's index is its position
-    load_cluster    Load a cluster from its short form or the path of a spec
+    load_cluster    Load a cluster from its short form or the path of a spec or a graph
+    cluster_from_graph  Return the cluster that a networkx graph describes
+    cluster_to_graph    Return the topology of a cluster as a networkx graph
     Job             Training job: its model, its work, and its request
     Trace           Named, ordered jobs
     load_trace      Load a trace by name, import path or file
@@ -75,6 +77,8 @@ if TYPE_CHECKING:
     from morph_opt.core.table import Table
     from morph_opt.explain.why import read_run
     from morph_opt.inputs.clusters.short import load_cluster
+    from morph_opt.inputs.topology.graph import cluster_to_graph
+    from morph_opt.inputs.topology.reading import cluster_from_graph
     from morph_opt.inputs.traces.format import LoadedTrace
     from morph_opt.inputs.traces.logs.reading.reader import TableReader
     from morph_opt.inputs.traces.logs.reading.row import LogRow
@@ -97,6 +101,8 @@ else:
         {
             ".": ("plan", "sweep"),
             ".inputs.clusters.short": ("load_cluster",),
+            ".inputs.topology.graph": ("cluster_to_graph",),
+            ".inputs.topology.reading": ("cluster_from_graph",),
             ".scheduling.decision.objective": ("Level", "Objective", "Stateless"),
             ".core.domain.cluster": ("Cluster",),
             ".core.domain.errors": ("InputError",),
@@ -149,6 +155,8 @@ __all__ = [
     "TableReader",
     "Trace",
     "Workload",
+    "cluster_from_graph",
+    "cluster_to_graph",
     "decide",
     "load_cluster",
     "load_trace",

@@ -234,7 +234,7 @@ def _workloads(one: LineParser, *, cluster: bool = True) -> None:
             "--cluster",
             default=argparse.SUPPRESS,
             metavar="SPEC.toml|8x8:A800-80GB",
-            help="nodes of today (those of the trace)",
+            help="nodes of today: spec, graph or short form (those of the trace)",
         )
     one.add_argument(
         "--blocks",

@@ -191,7 +191,9 @@ def make_parser() -> LineParser:
     )
     nodes = parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)")
     nodes.add_argument(
-        "--cluster", metavar="SPEC.toml|8x8:A800-80GB", help="cluster spec or short form"
+        "--cluster",
+        metavar="SPEC.toml|8x8:A800-80GB",
+        help="spec, graph (.graphml, .json) or short form",
     )
     add_prices(nodes)
     add_options(nodes, EqualNodes)

@@ -78,6 +78,10 @@ def test_bandwidth_is_the_narrowest_cut(left: list[str], right: list[str], gb_pe
     assert topology_of(TWO_LEAVES).bandwidth_gb_per_s(left, right) == gb_per_s
 
 
+def test_other_nodes_of_a_domain_forward_nothing() -> None:
+    assert topology_of(RACKS).bandwidth_gb_per_s(["n0"], ["n2"]) == 100.0
+
+
 def test_nvlink_and_network_add_up_inside_a_domain() -> None:
     assert topology_of(RACKS).bandwidth_gb_per_s(["n0"], ["n1"]) == 900.0
 

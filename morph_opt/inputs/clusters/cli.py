@@ -1,4 +1,4 @@
-"""Command ``topology``: ``show SPEC`` and ``draw SPEC --out FILE.svg``."""
+"""Command ``topology``: ``show``, ``between``, ``draw`` and ``export`` the network of a cluster."""
 
 from __future__ import annotations
 
@@ -11,22 +11,32 @@ from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import as_process, run_command
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.topology.draw import draw_topology
-from morph_opt.inputs.topology.text import topology_text
+from morph_opt.inputs.topology.files import write_graph
+from morph_opt.inputs.topology.text import between_text, topology_text
 
 
 def make_parser() -> LineParser:
     """Return the parser."""
     parser = LineParser(
         prog="python -m morph_opt.topology",
-        description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
+        description="The network of a cluster: spine, leaf switches, NVLink domains, nodes.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    spec = "TOML spec, for example of instances/clusters, or a short form such as 8x8"
+    spec = "TOML spec, graph (.graphml, .json) or short form such as 8x8"
     show = commands.add_parser("show", help="print it as a tree")
     show.add_argument("spec", help=spec)
+    between = commands.add_parser("between", help="print what is between two nodes")
+    between.add_argument("spec", help=spec)
+    for end in ("one", "other"):
+        between.add_argument(end, metavar="NODE", help=f"name of the {end} node")
     draw = commands.add_parser("draw", help="draw it as a picture")
     draw.add_argument("spec", help=spec)
     draw.add_argument("--out", required=True, type=Path, help="picture to write, .svg or .png")
+    export = commands.add_parser("export", help="write it as a graph that networkx reads")
+    export.add_argument("spec", help=spec)
+    export.add_argument(
+        "--out", required=True, type=Path, help="graph to write, .graphml or .json (node-link)"
+    )
     return parser
 
 
@@ -39,8 +49,11 @@ def _run(arguments: argparse.Namespace) -> int:
     cluster = load_cluster(arguments.spec)
     if arguments.command == "show":
         print(topology_text(cluster))
+    elif arguments.command == "between":
+        print(between_text(cluster, arguments.one, arguments.other))
     else:
-        draw_topology(cluster, arguments.out)
+        write = draw_topology if arguments.command == "draw" else write_graph
+        write(cluster, arguments.out)
         print(arguments.out)
     return 0
 

@@ -17,6 +17,7 @@ from morph_opt.core.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.core.domain.options import documented, option, require_all
 from morph_opt.inputs.clusters.spec import read_cluster
+from morph_opt.inputs.topology.files import graph_format
 
 _POOL = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^+:]+))?")
 
@@ -77,16 +78,16 @@ def sized_node(gpus: int, gpu_name: str | None = None, field: str | None = None)
 
 
 def load_cluster(text: str | Path) -> Cluster:
-    """Load a cluster from its short form or the path of a spec.
+    """Load a cluster from its short form or the path of a spec or a graph.
 
     Raises
     ------
     InputError
-        If it is neither, or the spec breaks a rule.
+        If it is none of them, or the file breaks a rule.
     """
     text = str(require_type("text", text, str, Path))
     path = Path(text)
-    if path.suffix != ".toml" and not exists(path):
+    if path.suffix != ".toml" and graph_format(path) is None and not exists(path):
         if not _POOL.match(text):
             rule = f"must be a file, or look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}"
             raise InputError(rule, field="cluster")

@@ -41,6 +41,7 @@ from morph_opt.core.domain import GPU_TYPES, Cluster, GpuType, InputError, Leaf,
 from morph_opt.core.domain.cluster import MOST_NODES
 from morph_opt.core.domain.errors import shown
 from morph_opt.core.domain.nearest import unknown
+from morph_opt.inputs.topology.files import graph_format, read_graph
 
 CLUSTER_FIELDS = ("name", "gpu_type", "node_type", "nodes", "leaf")
 LISTED = {"gpu_type": "gpu_types", "node_type": "node_types", "leaf": "leaves"}
@@ -49,13 +50,15 @@ LISTED_FIELDS = tuple(LISTED.get(name, name) for name in CLUSTER_FIELDS)
 
 
 def read_cluster(path: Path) -> Cluster:
-    """Return the cluster of a spec file.
+    """Return the cluster of a spec file: TOML, or a graph in a ``.graphml`` or ``.json`` file.
 
     Raises
     ------
     InputError
         If the file is missing or breaks a rule; names file, line, field and rule.
     """
+    if graph_format(path) is not None:
+        return read_graph(path)
     return cluster_from_toml(read_text(path, TOML_BYTES), file=str(path), name=path.stem)
 
 

@@ -187,6 +187,8 @@ class Topology:
     def bandwidth_gb_per_s(self, left: Iterable[str], right: Iterable[str]) -> float:
         """Return the largest rate from the nodes on the left to those on the right, a maximum flow.
 
+        Other nodes forward nothing.
+
         Raises
         ------
         InputError
@@ -198,6 +200,9 @@ class Topology:
         if not all(sides) or set(sides[0]) & set(sides[1]):
             raise InputError("must be two disjoint sets of nodes, none empty", field="nodes")
         network = nx.Graph(self.graph)
+        ends = {*sides[0], *sides[1]}
+        nodes = (one for one, kind in self.graph.nodes(data="kind") if kind == Kind.NODE)
+        network.remove_nodes_from([one for one in nodes if one not in ends])
         for end, side in zip(("left", "right"), sides, strict=True):
             network.add_edges_from((end, vertex) for vertex in side)
         return float(nx.maximum_flow_value(network, "left", "right", capacity="gb_per_s"))

@@ -26,6 +26,21 @@ def topology_text(cluster: Cluster) -> str:
     return "\n".join([*lines, *_branches([_leaf(cluster, leaf) for leaf in leaves])])
 
 
+def between_text(cluster: Cluster, one: str, other: str) -> str:
+    """Return span, path and bandwidth between two nodes.
+
+    Raises
+    ------
+    InputError
+        If the cluster has no such node, or they are the same.
+    """
+    topology, index = topology_of(cluster), cluster.node_index
+    rate = topology.bandwidth_gb_per_s([one], [other])
+    span = topology.span([index[one], index[other]]).name.lower()
+    path = " - ".join(topology.path(one, other))
+    return f"span {span}: {path}; {rate:g} GB/s over all links"
+
+
 def nodes_under(cluster: Cluster, leaf: int) -> list[Node]:
     """Return the nodes under a leaf, in the order of the cluster."""
     homes = topology_of(cluster).leaf
