@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CLUSTER_SIZES = tuple(one.flag for one in asked(EqualNodes).values())
 
-WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
+WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz", "audit_rounds"}
 """Options that show a run without changing it; allowed with ``--resume``."""
 
 
@@ -66,9 +66,17 @@ def _run(given: argparse.Namespace, began: float) -> Summary:
     with named_by_file(str(config), allow_code="allow_code" in given):
         _require_resumable(given)
         scenario = read_scenario(config)
+        if "audit_rounds" in given:
+            from morph_opt.replay.second_look import require_solving
+
+            require_solving(scenario.scheduler.policy)
         if not (given.resume / EVENTS).exists():
             return _replayed(scenario, given, began)
-    _note("the run is complete already", given)
+        _note("the run is complete already", given)
+        if "audit_rounds" in given:
+            from morph_opt.replay.prepare import prepare
+
+            return _audited(prepare(scenario), given.resume, given)
     return read_run(given.resume).summary
 
 
@@ -109,6 +117,20 @@ def _replayed(scenario: Scenario, given: argparse.Namespace, began: float) -> Su
     solver, summary = scenario.scheduler.solver, result.parts.summary()
     if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:
         _note(_asked(summary, solver), given)
+    return _audited(prepared, out, given) if "audit_rounds" in given else summary
+
+
+def _audited(prepared: Prepared, out: Path, given: argparse.Namespace) -> Summary:
+    """Audit the finished run of a folder, print the result, and return its figures."""
+    from morph_opt.replay.second_look import recorded_audit
+    from morph_opt.scheduling.policies.second_solve import Verdict
+
+    audit, summary = recorded_audit(prepared, out, given.audit_rounds)
+    _note(audit.text(), given)
+    for text in audit.texts(Verdict.OPEN):
+        _note(text, given)
+    for text in audit.texts(Verdict.DISAGREES):
+        print(f"warning: {text}", file=sys.stderr)
     return summary
 
 
@@ -179,8 +201,8 @@ def make_parser() -> LineParser:
         description="Replay a trace of training jobs with one decision per scheduling round.",
         epilog="Policies, objectives and their options: python -m morph_opt.policies; "
         "solvers: python -m morph_opt.solvers. "
-        "Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
-        "are left unfinished; 2 bad usage or bad input.",
+        "Exit status: 0 done; 1 finished, but some round fell back, a check or an audited round "
+        "failed, or jobs are left unfinished; 2 bad usage or bad input.",
         argument_default=argparse.SUPPRESS,
     )
     jobs = parser.add_argument_group("workload")
@@ -256,6 +278,11 @@ def _effects(parser: LineParser) -> None:
         "explains the policy milp only",
         lambda given: getattr(given, "policy", "milp") == "milp",
     )
+    parser.only(
+        "--audit-rounds",
+        "needs a policy that solves rounds (milp)",
+        lambda given: getattr(given, "policy", "milp") == "milp",
+    )
     for option in ("--cluster", *CLUSTER_SIZES):
         parser.only(
             option,
@@ -292,6 +319,12 @@ def _output(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--dump-every", type=whole(1, 10**9), metavar="N", help="write every N-th round (1)"
+    )
+    group.add_argument(
+        "--audit-rounds",
+        type=whole(1, 10**9),
+        metavar="N",
+        help="after the run, solve N rounds of it again as exact MIPs and compare",
     )
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
@@ -397,6 +430,7 @@ def _print(summary: Summary, given: argparse.Namespace) -> int:
         for count, text in (
             (summary.fallback_rounds, "rounds fell back"),
             (summary.rounds_over_capacity, "rounds over capacity"),
+            (summary.audited_disagreeing, "audited rounds disagree with an exact MIP"),
             (summary.ended == "stalled", "jobs can never start: the replay stalled"),
         )
         if count

@@ -474,7 +474,7 @@ def round_at(events: Iterable[Event], at_s: float) -> RoundDecided:
 
 
 def repeated(
-    prepared: Prepared, events: Sequence[Event], wanted: set[int]
+    prepared: Prepared, events: Iterable[Event], wanted: set[int]
 ) -> Iterator[tuple[RoundState, Decision]]:
     """Yield state and recorded decision of these rounds; `observe` is called for all others.
 

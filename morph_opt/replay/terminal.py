@@ -225,6 +225,10 @@ def result_table(s: Values) -> str:
     ]
     if settled := settled_text(settled_rounds(s), str(s["solver"])):
         rows.append(("settled by", settled, ""))
+    if s.get("audited_rounds") is not None:
+        agreed = f"{s['audited_agreeing']} agree, {s['audited_open']} not settled"
+        agreed += f", {s['audited_disagreeing']} disagree"
+        rows.append(("rounds audited", str(s["audited_rounds"]), agreed))
     if s.get("guaranteed_jobs"):
         of_them = s["rounds_guarantees_missed"]
         avoidable = "" if of_them is None else f"{of_them} of them although possible for all"

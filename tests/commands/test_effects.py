@@ -68,7 +68,7 @@ ROWS = {
     f"{MILP} --objective lookahead": "--durations blind",
     f"{MILP} --objective jct": "--durations noisy:2",
     f"{MILP} --objective las": "--online-fit",
-    f"{MILP} --until-s 2400": "--explain | --dump-rounds d",
+    f"{MILP} --until-s 2400": "--explain | --dump-rounds d | --audit-rounds 2",
     f"{MILP} --until-s 2400 --dump-rounds d": "--dump-every 2 | --dump-gz",
     "replay --trace promised.csv --nodes 1 --interval 600": "--promises rank",
     PAIRS: "--packing",

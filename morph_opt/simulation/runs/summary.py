@@ -121,6 +121,13 @@ class Summary(MissingEqual):
     rounds_slots: int | None = _settled("slots")
     rounds_residual: int | None = _settled("residual")
     rounds_exact: int | None = _settled("exact")
+    audited_rounds: int | None = _figure(
+        "with `--audit-rounds` only: rounds [solved again](replay.md#audit) as exact MIPs"
+    )
+    audited_agreeing: int | None = _figure("of these, rounds that agree within the stated gap")
+    audited_open: int | None = _figure("of these, rounds that were not settled")
+    audited_disagreeing: int | None = _figure("of these, rounds whose claims were disproved")
+    audited_cpu_s: float = _figure("CPU time of the second solves", "s")
     interval_s: float = _figure("time between rounds", "s")
     weighted_avg_jct_s: float = _figure("mean JCT weighted by the jobs' weights", "s", "left out")
     gpu_productive_share: float = _figure(
