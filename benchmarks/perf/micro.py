@@ -206,9 +206,10 @@ def pair_table(root: Path | None) -> MeasuredTable:
     """Return the times of both models: measured ones, or those of Figure 8 without a folder."""
     if root is None:
         rows = json.loads(read_text(FIGURE_8, LINES_BYTES))["speeds"]["rows"]
+        names = dict(zip(dict.fromkeys(row["model"] for row in rows), PAIR, strict=True))
         return MeasuredTable(
             Measurement(
-                row["model"],
+                names[row["model"]],
                 GPU,
                 Shape.parse(row["shape"]),
                 ExecutionPlan.parse(row["plan"]),

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-_DRAWN = ("auto", "lookahead", "throughput", "srtf", "equal_split", "fifo:skip", "fifo")
+_DRAWN = ("auto", "greedy:lookahead", "throughput", "fairness", "sia", "srtf", "fifo")
 WIDE, NARROW = (9.6, 4.6), (4.4, 7.4)
 """Inches: side by side, and one above the other for a narrow screen."""
 
 
 def _key(case: Case) -> str:
     """What a case is called in the style sheet."""
-    return case.scheduler.key.replace("fifo-skip", "fifo:skip")
+    key = case.scheduler.key
+    return key.replace("fifo-", "fifo:").replace("greedy-", "greedy:")
 
 
 def drawn(trace: str) -> tuple[Case, ...]:

@@ -9,7 +9,7 @@ from benchmarks.seeds.catalog import Number, Place, Seed, read_seeds
 from benchmarks.seeds.cells import REPORTS, number_at
 from morph_opt.core.table import Table
 
-HEADER = ("figure or table", "shows", "published", "ours", "command", "report", "why they differ")
+HEADER = ("figure or table", "shows", "published", "ours", "command", "why they differ")
 
 
 def tables(seeds: Mapping[str, Sequence[Seed]] | None = None, reports: Path = REPORTS) -> str:
@@ -36,12 +36,11 @@ def _row(seed: Seed, reports: Path) -> tuple[str, ...]:
             published.append(_text(number, found))
         ours.append(_text(number, _ours(number, reports)))
     return (
-        f"**{seed.item}**",
+        f"**{seed.item}** ([report](../reports/{seed.report}))",
         seed.shows,
         f"{'; '.join(published) or 'no number'} ({seed.source})",
         "; ".join(ours),
         f"`{seed.command}`",
-        f"[{Path(seed.report).parent}](../reports/{seed.report})",
         seed.why,
     )
 

@@ -339,7 +339,7 @@ def test_picture_of_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    for case in (Case("base", BY_KEY["lookahead"]), Case("mt", BY_KEY["fifo"])):
+    for case in (Case("base", BY_KEY["throughput"]), Case("mt", BY_KEY["fifo"])):
         folder, run = runs / case.slug, run_of()
         folder.mkdir(parents=True)
         (folder / "summary.json").write_text(summary_json(run.summary))
@@ -351,7 +351,7 @@ def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
     call = ["write", "--runs", str(runs), "--data", str(tmp_path / "data"), "--readme", str(page)]
     assert main(call) == 0
     first = page.read_bytes()
-    assert b"| MILP, `lookahead` | yes | yes | **1,23" in first
+    assert b"| MILP, `throughput` | yes | no | **1,23" in first
     assert b"old" not in first
     assert b"| **1,23" in first
     del call[1:3]  # from the gathered data alone
