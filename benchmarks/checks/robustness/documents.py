@@ -23,10 +23,11 @@ from formulations.linear_model import LinearModel
 from formulations.mps import to_mps
 from formulations.round.tables import RoundProblem
 from morph_opt.core.domain import ExecutionPlan, Shape, default_cluster
-from morph_opt.inputs.clusters.text import cluster_to_toml
+from morph_opt.inputs.clusters import cluster_from_toml, cluster_to_toml
 from morph_opt.inputs.perf.analytic.modelfile import dump, entries_of, population_of
 from morph_opt.inputs.perf.analytic.zoo import ZOO_FILE, zoo_text
 from morph_opt.inputs.perf.fitting.runs import Run
+from morph_opt.inputs.topology.files import write_graph
 from morph_opt.replay.cli import main as replay_main
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver
@@ -123,6 +124,18 @@ def clusters() -> Documents:
     folder = Path(__file__).resolve().parents[3] / "instances" / "clusters"
     shipped = [path.read_bytes() for path in sorted(folder.glob("*.toml"))]
     return [cluster_to_toml(default_cluster()).encode(), *shipped]
+
+
+@cache
+def graphs(ending: str) -> Documents:
+    """Graphs of clusters: those of the specs, the largest left out."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for text in clusters()[:4]:
+            path = Path(folder) / f"graph{ending}"
+            write_graph(cluster_from_toml(text.decode()), path)
+            found.append(path.read_bytes())
+    return sorted(found, key=len)[:3]
 
 
 def rules() -> Documents:

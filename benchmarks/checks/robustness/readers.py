@@ -25,6 +25,7 @@ from morph_opt.inputs.perf.analytic.modelfile import entries_of, outlines_of, po
 from morph_opt.inputs.perf.analytic.zoo import builtin_population
 from morph_opt.inputs.perf.fitting.runs import read_runs
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.topology.files import read_graph
 from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.inputs.traces.logs.capacity import read_capacity
 from morph_opt.inputs.traces.logs.lint import lint
@@ -167,6 +168,10 @@ READERS = (
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias_samples.read_samples),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
+    Reader("cluster GraphML", "cluster.graphml", "lines", lambda: good.graphs(".graphml"),
+           read_graph, ("topology", ("show", "{}"))),
+    Reader("cluster node-link JSON", "cluster.json", "json", lambda: good.graphs(".json"),
+           read_graph, ("topology", ("export", "{}", "--out", "{folder}/out.graphml"))),
     Reader("rules TOML", "rules.toml", "toml", good.rules, lambda p: read_rules(p, None),
            ("round", ("--state", "{folder}/state.json", "--rules", "{}", "--time-limit-s", "1")),
            lambda: {"state.json": good.snapshots()[0]}),
