@@ -18,6 +18,7 @@ from morph_opt.core.domain.nearest import unknown
 
 if TYPE_CHECKING:
     from morph_opt.inputs.perf.analytic.model import ModelEntry
+    from morph_opt.inputs.perf.analytic.prior import Prior
     from morph_opt.inputs.perf.fitting.discrepancy import Pair
     from morph_opt.inputs.perf.fitting.fit import Fit
     from morph_opt.inputs.perf.fitting.runs import Run
@@ -143,11 +144,8 @@ def _outline(options: argparse.Namespace) -> ModelEntry:
     entries = outlines_of(text, file, builtin_population())
     found = {entry.architecture.name: entry for entry in entries}
     if options.model not in found:
-        raise InputError(
-            unknown("model", options.model, sorted(found)),
-            file=file,
-            field="--model",
-        )
+        rule = unknown("model", options.model, sorted(found))
+        raise InputError(rule, file=file, field="--model")
     return found[options.model]
 
 
@@ -167,36 +165,36 @@ def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
     runs = read_runs(options.runs)
     for run in runs:
         if not entry.support.allows(entry.architecture, run.shape, run.plan):
-            raise InputError(
-                f"{entry.architecture.name} cannot run {run.plan} on {run.shape} (its support)",
-                file=str(options.runs),
-            )
+            rule = f"{entry.architecture.name} cannot run {run.plan} on {run.shape} (its support)"
+            raise InputError(rule, file=str(options.runs))
     check_units(entry.architecture, runs, str(options.runs))
     return runs
 
 
-def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fit:
+def _belief(entry: ModelEntry) -> Prior:
     from morph_opt.inputs.perf.analytic.prior import prior
     from morph_opt.inputs.perf.analytic.zoo import builtin_population
+
+    return prior(entry.architecture, builtin_population())
+
+
+def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fit:
     from morph_opt.inputs.perf.fitting.checks import check_enough
     from morph_opt.inputs.perf.fitting.fit import fit
 
-    runs = _checked_runs(options, entry)
-    belief = prior(entry.architecture, builtin_population())
+    runs, belief = _checked_runs(options, entry), _belief(entry)
     check_enough(entry.architecture, _candidates(entry, max_gpus), runs, belief, str(options.runs))
     return fit(entry.architecture, runs, belief)
 
 
 def _plan(options: argparse.Namespace) -> None:
     from morph_opt.inputs.perf.analytic.phases import Timers
-    from morph_opt.inputs.perf.analytic.prior import prior
-    from morph_opt.inputs.perf.analytic.zoo import builtin_population
     from morph_opt.inputs.perf.fitting.design import choose_runs
     from morph_opt.inputs.perf.fitting.fit import fit
 
     entry = _outline(options)
     runs = _checked_runs(options, entry)
-    belief = fit(entry.architecture, runs, prior(entry.architecture, builtin_population()))
+    belief = fit(entry.architecture, runs, _belief(entry))
     candidates = _candidates(entry, options.max_gpus)
     timers = None if options.without_phases else Timers.SYNCHRONISED
     found = choose_runs(belief, candidates, options.count, timers=timers)
@@ -230,10 +228,8 @@ def _fit(options: argparse.Namespace) -> None:
 def _predict(options: argparse.Namespace) -> None:
     entry = _outline(options)
     pairs = _asked(options, entry)
-    if options.runs is not None:
-        known = _fitted(options, entry, options.max_gpus)
-    else:
-        known = _without_runs(entry)
+    given = options.runs is not None
+    known = _fitted(options, entry, options.max_gpus) if given else _without_runs(entry)
     predicted = known.predict(pairs)
     print("shape,plan,iteration_s,uncertainty_percent")
     times = zip(pairs, predicted.iteration_s, predicted.log_sd, strict=True)
@@ -245,11 +241,9 @@ def _without_runs(entry: ModelEntry) -> Fit:
     """Return the fit of a model without runs; note on stderr what its uncertainty leaves out."""
     import numpy as np
 
-    from morph_opt.inputs.perf.analytic.prior import prior
-    from morph_opt.inputs.perf.analytic.zoo import builtin_population
     from morph_opt.inputs.perf.fitting.fit import fit, of_constants
 
-    belief = prior(entry.architecture, builtin_population())
+    belief = _belief(entry)
     if np.allclose(np.log(entry.constants.vector()), belief.log_mean):  # no constants of its own
         return fit(entry.architecture, (), belief)
     sys.stderr.write(
@@ -281,9 +275,8 @@ def _plot(options: argparse.Namespace) -> None:
 
     entry = _outline(options)
     if options.out.suffix.lower() not in PICTURES:
-        raise InputError(
-            f"must end in {', '.join(PICTURES)}, got {str(options.out)!r}", field="--out"
-        )
+        rule = f"must end in {', '.join(PICTURES)}, got {str(options.out)!r}"
+        raise InputError(rule, field="--out")
     found = _fitted(options, entry, 64)
     fit_figure(found, _candidates(entry, 64), options.out)
     print(options.out)

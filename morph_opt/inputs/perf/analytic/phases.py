@@ -79,17 +79,15 @@ def phases_of(
     """
     for time in reported_s:
         require_finite("phase.seconds", time, at_least=0.0)
+    field, take = "forward_s, sync_s, optimizer_s", f"the phases take {sum(reported_s):.4g} s"
     if sum(reported_s) > PHASES.most * iteration_s:
-        raise InputError(
-            f"the phases take {sum(reported_s):.4g} s, the iteration {iteration_s:.4g} s",
-            field="forward_s, sync_s, optimizer_s",
-        )
+        raise InputError(f"{take}, the iteration {iteration_s:.4g} s", field=field)
     if sum(reported_s) < PHASES.least * iteration_s:
-        raise InputError(
-            f"the phases take {sum(reported_s):.4g} s of an iteration of {iteration_s:.4g} s; are "
-            "they in another unit, or of one micro-batch? Leave all three empty if not measured",
-            field="forward_s, sync_s, optimizer_s",
+        rule = (
+            f"{take} of an iteration of {iteration_s:.4g} s; are they in another unit, or of one "
         )
+        rule += "micro-batch? Leave all three empty if not measured"
+        raise InputError(rule, field=field)
     least = PHASES.negligible * iteration_s
     forward, sync, optimizer, rest = booked(plan, timers)
     forward_s, sync_s, optimizer_s = reported_s

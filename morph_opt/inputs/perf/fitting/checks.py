@@ -54,29 +54,22 @@ def check_units(architecture: Architecture, runs: Sequence[Run], file: str | Non
     ideal = ideal_compute_s(architecture)
     ratios = [run.iteration_s / (ideal * layout(run.shape, run.plan).work) for run in runs]
     middle = median(ratios)
+
+    def wrong(rule: str, line: int | None = None) -> InputError:
+        return InputError(rule, file=file, line=line, field="iteration_s")
+
+    peak = f"times what {architecture.name} takes at the GPUs' peak"
     if middle > CHECKS.slowest:
-        raise InputError(
-            f"is {middle:.0f} times what {architecture.name} takes at the GPUs' peak: seconds are "
-            "expected, these look like milliseconds",
-            file=file,
-            field="iteration_s",
-        )
+        unit = "seconds are expected, these look like milliseconds"
+        raise wrong(f"is {middle:.0f} {peak}: {unit}")
     if middle < CHECKS.fastest:
-        raise InputError(
-            f"is {middle:.3g} times what {architecture.name} takes at the GPUs' peak: faster than "
-            "the GPUs can be; is the unit seconds, and the global batch right?",
-            file=file,
-            field="iteration_s",
-        )
+        fast = "faster than the GPUs can be; is the unit seconds, and the global batch right?"
+        raise wrong(f"is {middle:.3g} {peak}: {fast}")
     for number, (run, ratio) in enumerate(zip(runs, ratios, strict=True), start=2):
         if not middle / CHECKS.apart < ratio < middle * CHECKS.apart:
-            raise InputError(
-                f"{run.plan} on {run.shape} is {ratio / middle:.3g} times as long as the other "
-                "rows suggest: is its unit that of the others?",
-                file=file,
-                line=number,
-                field="iteration_s",
-            )
+            times = f"{ratio / middle:.3g} times as long as the other rows suggest"
+            rule = f"{run.plan} on {run.shape} is {times}: is its unit that of the others?"
+            raise wrong(rule, number)
 
 
 def check_enough(
@@ -115,14 +108,10 @@ def check_enough(
     if not missing and not few:
         return
     suggested = _suggest(architecture, candidates, runs, belief, wanted, CHECKS.runs - len(runs))
-    reason = f"{len(runs)} runs are too few, at least {CHECKS.runs} are needed" if few else ""
-    determined = f"the runs cannot tell {'; '.join(missing)}" if missing else ""
-    raise InputError(
-        "; ".join(filter(None, (reason, determined)))
-        + ". Runs that would mend it: "
-        + ", ".join(f"{plan} on {shape}" for shape, plan in suggested),
-        file=file,
-    )
+    reasons = [f"{len(runs)} runs are too few, at least {CHECKS.runs} are needed"] * few
+    reasons += [f"the runs cannot tell {'; '.join(missing)}"] * bool(missing)
+    listed = ", ".join(f"{plan} on {shape}" for shape, plan in suggested)
+    raise InputError(f"{'; '.join(reasons)}. Runs that would mend it: {listed}", file=file)
 
 
 def _suggest(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.arrays import Floats
-from morph_opt.core.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape
+from morph_opt.core.domain import ExecutionPlan, NodeType, PlanFamily, Shape
 from morph_opt.core.domain._validate import require_int
 from morph_opt.inputs.perf.analytic.architecture import Architecture
 from morph_opt.inputs.perf.analytic.support import GIB, HOST_BYTES_PER_PARAMETER
@@ -224,10 +224,7 @@ def plan_memory(
     InputError
         If a 3D plan needs another number of GPUs, or ``micro_batch`` is below 1.
     """
-    if plan.gpus not in (None, shape.gpus):
-        raise InputError(
-            f"plan {plan} needs {plan.gpus} GPUs, the shape {shape} has {shape.gpus}", field="shape"
-        )
+    plan.require_gpus(shape.gpus, f"the shape {shape} has", "shape")
     if micro_batch is not None:
         require_int("micro_batch", micro_batch, at_least=1)
     degrees = Degrees.of(facts.architecture, [plan], [shape.gpus], micro_batch)

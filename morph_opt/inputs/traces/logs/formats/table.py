@@ -19,12 +19,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import did_you_mean, unknown
 from morph_opt.inputs.traces.logs.formats.sacct import Tres, tres_of_gres
-from morph_opt.inputs.traces.logs.reading.clock import (
-    EPOCH_FROM,
-    MILLISECONDS_FROM,
-    Clock,
-    epoch_s,
-)
+from morph_opt.inputs.traces.logs.reading.clock import EPOCH_FROM, MILLISECONDS_FROM, Clock, epoch_s
 from morph_opt.inputs.traces.logs.reading.quantities import (
     UNITS,
     elapsed_s,
@@ -44,49 +39,35 @@ from morph_opt.inputs.traces.logs.reading.records import Record
 from morph_opt.inputs.traces.logs.reading.report import Report
 from morph_opt.inputs.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading, span_s
 
-USUAL: dict[str, tuple[str, ...]] = {
-    "job": ("jobid idjob job id jobnumber jobidraw jobname name", ""),
-    "submit": (
-        "submit submittime submission submissiontime submitted submittedat submittimestamp "
-        "arrival arrivaltime arrived arrivedat queuedat timesubmit qsubtime qtime submitdate",
-        "created createdat creationtime creationtimestamp timestamp time date",
-    ),
-    "start": ("start starttime started startedat begin begintime timestart", ""),
-    "end": (
-        "end endtime ended endedat finish finishtime finished finishedat timeend",
-        "completedat stop completiontime",
-    ),
-    "duration": (
-        "duration runtime elapsed elapsedtime servicetime executiontime jobduration run "
-        "resourcesusedwalltime resourceswalltime ruwallclock",
-        "walltime wallclock",
-    ),
-    "wait": ("wait waittime waiting waitingtime queuetime queueingtime queuingtime", ""),
-    "gpus": (
-        "gpus gpu ngpus ngpu numgpus numgpu gpunum gpucount numberofgpus requestedgpus "
-        "gpusrequested reqgpus gpurequest allocgpus allocatedgpus gpusallocated "
-        "resourcelistngpus",
-        "cards accelerators numaccelerators",
-        "gresused",
-    ),
-    "gpus_per_node": (
-        "gpuspernode gpupernode ngpuspernode ngpupernode numgpuspernode numgpupernode "
-        "gpucountpernode gpusperhost gpuperhost gpusperserver",
-        "",
-    ),
-    "gpu_type": ("gputype gpumodel gpukind acceleratortype", ""),
-    "nodes": ("nodes nnodes numnodes nodenum nodecount nodesalloc", ""),
-    "hosts": ("hosts nodelist nodenames hostnames", ""),
-    "user": ("user username userid owner iduser", ""),
-    "tenant": ("tenant account project team group queue partition vc namespace organization", ""),
-    "pool": ("partition queue vc virtualcluster pool", ""),
-    "model": ("model modelname jobtype application app workload kind type", ""),
-    "state": ("state status jobstate jobstatus outcome", ""),
-    "deadline": ("deadline deadlinetime due duedate duetime", ""),
-    "deadline_after": ("", ""),
+USUAL: dict[str, str] = {
+    "job": "jobid idjob job id jobnumber jobidraw jobname name",
+    "submit": "submit submittime submission submissiontime submitted submittedat "
+    "submittimestamp arrival arrivaltime arrived arrivedat queuedat timesubmit qsubtime qtime "
+    "submitdate | created createdat creationtime creationtimestamp timestamp time date",
+    "start": "start starttime started startedat begin begintime timestart",
+    "end": "end endtime ended endedat finish finishtime finished finishedat timeend | "
+    "completedat stop completiontime",
+    "duration": "duration runtime elapsed elapsedtime servicetime executiontime jobduration "
+    "run resourcesusedwalltime resourceswalltime ruwallclock | walltime wallclock",
+    "wait": "wait waittime waiting waitingtime queuetime queueingtime queuingtime",
+    "gpus": "gpus gpu ngpus ngpu numgpus numgpu gpunum gpucount numberofgpus requestedgpus "
+    "gpusrequested reqgpus gpurequest allocgpus allocatedgpus gpusallocated resourcelistngpus | "
+    "cards accelerators numaccelerators | gresused",
+    "gpus_per_node": "gpuspernode gpupernode ngpuspernode ngpupernode numgpuspernode "
+    "numgpupernode gpucountpernode gpusperhost gpuperhost gpusperserver",
+    "gpu_type": "gputype gpumodel gpukind acceleratortype",
+    "nodes": "nodes nnodes numnodes nodenum nodecount nodesalloc",
+    "hosts": "hosts nodelist nodenames hostnames",
+    "user": "user username userid owner iduser",
+    "tenant": "tenant account project team group queue partition vc namespace organization",
+    "pool": "partition queue vc virtualcluster pool",
+    "model": "model modelname jobtype application app workload kind type",
+    "state": "state status jobstate jobstatus outcome",
+    "deadline": "deadline deadlinetime due duedate duetime",
+    "deadline_after": "",
 }
-"""Names of columns by meaning: usual ones, then ambiguous ones. ``deadline_after`` counts from the
-submission and is never guessed."""
+"""Names of columns by meaning: usual ones, after bars ambiguous ones. ``deadline_after`` counts
+from the submission and is never guessed."""
 
 _SPANS = ("duration", "wait", "deadline_after")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)
@@ -190,7 +171,7 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
         if what in named:
             found |= {} if named[what] is None else {what: named[what]}  # type: ignore[dict-item]
             continue
-        for tier in words:
+        for tier in words.split("|"):
             usual = tier.split()
             fitting = [one for one in header if _plain(one, what)[0] in usual]
             if what == "gpus" and "gpus_per_node" in named:
@@ -204,11 +185,8 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
                 unit_s = _plain(best, what)[1]
                 found[what] = Column(best, unit_s or 1.0, known=unit_s is not None)
                 break
-    missing = [what for what in ("submit", "gpus") if what not in found]
-    if "gpus" in missing and "gpus_per_node" in found:
-        missing.remove("gpus")
-        if "nodes" not in found:
-            missing.append("nodes")
+    sizes = ("nodes",) if "gpus" not in found and "gpus_per_node" in found else ("gpus",)
+    missing = [what for what in ("submit", *sizes) if what not in found]
     if not {"duration", "end"} & set(found):
         missing.append("duration")
     if not any(header):
@@ -239,12 +217,13 @@ def _named(header: Sequence[str], asked: str) -> dict[str, Column | None]:
         if not text:
             found[what] = None
             continue
-        parts = (text, None) if text in header else _COLUMN_UNIT.fullmatch(text).groups()  # type: ignore[union-attr]
-        column, unit = parts
+        parts = _COLUMN_UNIT.fullmatch(text)
+        assert parts is not None  # whatever the text is
+        column, unit = (text, None) if text in header else (parts[1], parts[2])
         if column not in header:
-            rule = f"no column {column!r}{did_you_mean(str(column), header)}; the header has "
+            rule = f"no column {column!r}{did_you_mean(column, header)}; the header has "
             raise InputError(rule + ", ".join(header), field="columns")
-        found[what] = _in_units(what, str(column), unit)
+        found[what] = _in_units(what, column, unit)
     return found
 
 
@@ -322,7 +301,7 @@ class OwnTableReader(TableReader):
 
     def assumed(self) -> list[str]:
         """Return the meaning of each column, and the columns that are not read."""
-        known = self._columns if hasattr(self, "_columns") else {}
+        known = getattr(self, "_columns", {})
         if not known:
             return super().assumed()
         named = [
@@ -356,7 +335,6 @@ class OwnTableReader(TableReader):
         nodes = self._nodes(row)
         gpus = self._gpus(row, nodes)
         self.unsized = "not-started" in self.reasons and self._text(row, "gpus") in NOTHING
-        self._seen.add(gpus, nodes, submit_s, end_s, recorded_s)
         found = LogRow(
             self._text(row, "job") or f"line-{row.line}",
             row.line,
@@ -375,8 +353,9 @@ class OwnTableReader(TableReader):
             kind=self._text(row, "model") or None,
             hosts=self._text(row, "hosts") or None,
             pool=self._text(row, "pool"),
-            deadline_s=self._deadline(row, submit_s),
         )
+        self._seen.add(found)
+        found = found._replace(deadline_s=self._deadline(row, submit_s))
         self.compare(found, wait_s)
         return found
 
@@ -556,7 +535,6 @@ class _Seen:
         self._fewer = 0
         self._several = 0
         self._rows = 0
-        self._between = False
         self._most_s = 0.0
         self._least_wait = math.inf
 
@@ -564,15 +542,9 @@ class _Seen:
         """Note a state that is not known."""
         self._states.setdefault(status, []).append(line)
 
-    def add(
-        self,
-        gpus: Gpus,
-        nodes: int | None,
-        submit_s: float,
-        end_s: float | None,
-        recorded_s: float | None,
-    ) -> None:
+    def add(self, row: LogRow) -> None:
         """Note sizes and times of a row."""
+        gpus, nodes, recorded_s = row.gpus, row.nodes, row.recorded_s
         if gpus and nodes is not None:
             self._gpus_on[nodes] = max(gpus, self._gpus_on.get(nodes, 0))
             self._several += nodes > 1
@@ -580,8 +552,9 @@ class _Seen:
         if recorded_s is not None and recorded_s > 0.0:
             self._rows += 1
             self._most_s = max(self._most_s, recorded_s)
-            if end_s is not None:
-                self._least_wait = min(self._least_wait, (end_s - submit_s) / recorded_s)
+            if row.end_s is not None:
+                waits = (row.end_s - row.submit_s) / recorded_s
+                self._least_wait = min(self._least_wait, waits)
 
     def tell(self, report: Report, columns: Mapping[str, Column]) -> None:
         """Add warnings about outcomes, durations, deadlines and sizes to the report."""
