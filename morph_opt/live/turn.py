@@ -300,9 +300,8 @@ class Controller:
                 pause_s, answered = self.settings.poll_s, True
             except AwayError as error:
                 if not answered:
-                    raise InputError(
-                        f"does not answer: {error}", field=self.scheduler.server
-                    ) from None
+                    rule = f"does not answer: {error}"
+                    raise InputError(rule, field=self.scheduler.server) from None
                 pause_s = min(pause_s * _BACK_OFF, _MOST_BACK_OFF_S)
             if turns is None or taken < turns:
                 self.scheduler.sleep(pause_s)

@@ -45,14 +45,12 @@ def parse_short(text: str) -> Cluster:
 def _pool(part: str, text: str) -> tuple[int, NodeType]:
     found = _POOL.fullmatch(part.strip())
     if not found:
-        raise InputError(
-            f"must look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}", field="cluster"
-        )
+        rule = f"must look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}"
+        raise InputError(rule, field="cluster")
     count, gpus, gpu_name = int(found.group(1)), int(found.group(2)), found.group(3)
     if count < 1 or gpus < 1:
-        raise InputError(
-            f"must have nodes and GPUs per node of at least 1, got {text!r}", field="cluster"
-        )
+        rule = f"must have nodes and GPUs per node of at least 1, got {text!r}"
+        raise InputError(rule, field="cluster")
     return count, sized_node(gpus, gpu_name, "cluster")
 
 

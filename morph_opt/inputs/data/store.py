@@ -161,10 +161,8 @@ def _fetch_one(keeper: pooch.Pooch, chosen: Dataset, path: str, url: str) -> Non
     try:
         keeper.fetch(path)
     except PermissionError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror}; set {CACHE_VARIABLE} to a folder that can",
-            file=str(keeper.path),
-        ) from None
+        rule = f"cannot be written: {error.strerror}; set {CACHE_VARIABLE} to a folder that can"
+        raise InputError(rule, file=str(keeper.path)) from None
     except OSError as error:
         raise InputError(
             f"cannot be fetched ({type(error).__name__}); check the network, give a mirror with "

@@ -95,10 +95,8 @@ def read_rows(path: Path) -> list[GavelRow]:
         try:
             row = _row(line.split("\t"), str(path), number)
             if rows and row.arrival_s < rows[-1].arrival_s:
-                raise InputError(
-                    f"must not be before the line above, got {row.arrival_s:g}",
-                    field="arrival_time",
-                )
+                rule = f"must not be before the line above, got {row.arrival_s:g}"
+                raise InputError(rule, field="arrival_time")
         except InputError as error:
             job_part = f" (job {len(rows)}, {line.split(chr(9))[0].strip() or 'without a type'})"
             rule = error.rule + job_part

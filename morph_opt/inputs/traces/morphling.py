@@ -151,9 +151,8 @@ def plan_of(label: str, gpus: int) -> ExecutionPlan:
     else:
         plan = _parse_ours(label)
     if plan.gpus is not None and plan.gpus != gpus:
-        raise InputError(
-            f"plan {label} needs {plan.gpus} GPUs, the row has {gpus}", field="exec_plan"
-        )
+        rule = f"plan {label} needs {plan.gpus} GPUs, the row has {gpus}"
+        raise InputError(rule, field="exec_plan")
     return plan
 
 
@@ -164,10 +163,8 @@ def _parse_ours(label: str) -> ExecutionPlan:
         if not error.rule.startswith("unknown plan"):
             raise InputError(error.rule, field="exec_plan") from error
         known = ", ".join((*_LABELS, "tp+ga"))
-        raise InputError(
-            f"unknown plan {label!r}; known are {known}, three digits pp tp dp, dp, ppP-tpT-dpD",
-            field="exec_plan",
-        ) from None
+        rule = f"unknown plan {label!r}; known are {known}, three digits pp tp dp, dp, ppP-tpT-dpD"
+        raise InputError(rule, field="exec_plan") from None
 
 
 def read_workload(
@@ -202,9 +199,8 @@ def read_workload(
         job = _job(row, models)
         trials.add(row, job)
         if job.name in first_line:
-            raise row.error(
-                "name", f"must be unique, {job.name!r} is also on line {first_line[job.name]}"
-            )
+            rule = f"must be unique, {job.name!r} is also on line {first_line[job.name]}"
+            raise row.error("name", rule)
         first_line[job.name] = row.line
         jobs.append(job)
     if not jobs:
@@ -215,10 +211,8 @@ def read_workload(
 def _job(row: Row, models: Collection[str]) -> Job:
     model = row.text("application")
     if model not in models:
-        raise row.error(
-            "application",
-            f"unknown model {model!r}; the speed model knows {', '.join(sorted(models))}",
-        )
+        rule = f"unknown model {model!r}; the speed model knows {', '.join(sorted(models))}"
+        raise row.error("application", rule)
     for unused in ("duration", "bandwidth"):
         if unused in row.cells:
             row.number(unused, at_least=0.0)

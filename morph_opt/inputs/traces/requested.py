@@ -47,8 +47,6 @@ class RequestedSpeeds:
             if row.shape.gpus == gpus and row.plan == plan
         ]
         if not rows:
-            raise InputError(
-                f"{model} cannot run {plan} on {gpus} GPUs of {self._node_type.gpu_type.name}",
-                field="requested_plan",
-            )
+            rule = f"{model} cannot run {plan} on {gpus} GPUs of {self._node_type.gpu_type.name}"
+            raise InputError(rule, field="requested_plan")
         return min(rows)[1]

@@ -74,10 +74,8 @@ class GavelThroughputs:
         """
         for name in names:
             if name.lower() not in self.alone:
-                raise InputError(
-                    f"the throughput table has no type {name!r}; it has {', '.join(self.types)}",
-                    field="gpu type",
-                )
+                rule = f"the throughput table has no type {name!r}; it has {', '.join(self.types)}"
+                raise InputError(rule, field="gpu type")
 
     def require_job_type(self, job_type: str) -> None:
         """Refuse a job type that the table lacks for every gang size.
@@ -102,10 +100,8 @@ class GavelThroughputs:
         if not speeds:
             raise InputError(f"unknown job type {key[0]!r} with {key[1]} GPUs", field="job_type")
         if not any(speed > 0 for speed in speeds):
-            raise InputError(
-                f"job type {key[0]!r} with {key[1]} GPUs has throughput 0 on every type",
-                field="job_type",
-            )
+            rule = f"job type {key[0]!r} with {key[1]} GPUs has throughput 0 on every type"
+            raise InputError(rule, field="job_type")
 
 
 def read_throughputs(path: Path) -> GavelThroughputs:

@@ -79,10 +79,8 @@ class MeasuredTable(Listed):
         for row in measurements:
             key = (row.model, row.gpu_type, row.shape, row.plan)
             if key in self._times:
-                raise InputError(
-                    f"{row.model} on {row.gpu_type} with {row.plan} on {row.shape} occurs twice",
-                    field="placement",
-                )
+                rule = f"{row.model} on {row.gpu_type} with {row.plan} on {row.shape} occurs twice"
+                raise InputError(rule, field="placement")
             self._times[key] = row.iteration_s
             found = Configuration(row.shape, row.plan, row.iteration_s, row.side)
             self._measured.setdefault(key[:2], []).append(found)

@@ -56,9 +56,8 @@ def load_spec(
     given = dict(options or {})
     for option, mode in _MODE_OF.items():
         if option in given and given.get("jobs_as", "rigid") != mode:
-            raise InputError(
-                f"has an effect together with {typed('--jobs-as')} {mode} only", field=option
-            )
+            rule = f"has an effect together with {typed('--jobs-as')} {mode} only"
+            raise InputError(rule, field=option)
     read = {name: value for name, value in given.items() if name in asked(ReadingOptions)}
     how, mapped = Reading(**read, window=spec.window), LogOptions(**given)
     path, known = Path(spec.path), spec.reader
