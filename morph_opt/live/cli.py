@@ -139,11 +139,7 @@ def mode_of(given: argparse.Namespace) -> Mode:
     resolve(given.policy, options.get("objective", AUTO)).require_understood(options)
     rules = read_own_rules(options.pop("rules", None))
     return Mode(
-        given.command,
-        given.policy,
-        PolicyOptions(**options),
-        rules,
-        given.belief == "measured",
+        given.command, given.policy, PolicyOptions(**options), rules, given.belief == "measured"
     )
 
 

@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from morph_opt.core.domain import (
-    Cluster,
-    ExecutionPlan,
-    InputError,
-    JobState,
-    Shape,
-    Span,
-)
+from morph_opt.core.domain import Cluster, ExecutionPlan, InputError, JobState, Shape, Span
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.tried import TriedModel
 from morph_opt.inputs.topology.graph import topology_of

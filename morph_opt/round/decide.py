@@ -27,12 +27,7 @@ from morph_opt.scheduling.policies.auto import AUTO, chosen
 from morph_opt.scheduling.policies.base import Decision, Policy, decision_of
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
-from morph_opt.scheduling.policies.registry import (
-    BASELINES,
-    POLICIES,
-    Decider,
-    resolve,
-)
+from morph_opt.scheduling.policies.registry import BASELINES, POLICIES, Decider, resolve
 from morph_opt.scheduling.policies.steps import SOLVING
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver

@@ -216,9 +216,7 @@ def _rows_of(
 
 
 def pairs_of(
-    speeds: SpeedModel,
-    cluster: Cluster,
-    alone: Iterable[tuple[str, str, Shape, ExecutionPlan]],
+    speeds: SpeedModel, cluster: Cluster, alone: Iterable[tuple[str, str, Shape, ExecutionPlan]]
 ) -> Iterator[PairRow]:
     """Return every pair that a speed model measures among these configurations.
 

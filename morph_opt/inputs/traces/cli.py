@@ -159,12 +159,7 @@ def _lint(given: argparse.Namespace) -> int:
         from morph_opt.inputs.clusters import load_cluster
 
         gpus = load_cluster(given.cluster).gpus
-    found = lint(
-        log,
-        cluster_gpus=gpus,
-        capacity=given.capacity,
-        with_rows=given.rows,
-    )
+    found = lint(log, cluster_gpus=gpus, capacity=given.capacity, with_rows=given.rows)
     if given.json is not None:
         write_atomically(given.json, found.as_json())
     print(found.as_text(), end="")

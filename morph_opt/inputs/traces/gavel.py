@@ -30,11 +30,7 @@ HOME = "1x4:V100+1x4:P100+1x4:K80"
 UPSTREAM = "scheduler"
 """Folder of a checkout (and of a fetched copy) that holds table and traces."""
 
-FOLDERS = {
-    "physical_cluster": "",
-    "msr_seed0": "msr_seed0/",
-    "msr/seed=0": "msr_seed0/",
-}
+FOLDERS = {"physical_cluster": "", "msr_seed0": "msr_seed0/", "msr/seed=0": "msr_seed0/"}
 """Folders of traces below ``traces/`` with the prefix of their short names."""
 
 _TEN = (0, 5, 6, 7, 8, 9)

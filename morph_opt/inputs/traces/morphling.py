@@ -339,10 +339,6 @@ def _load(argument: str, *, seed: int) -> LoadedTrace:
 
 
 FORMAT = TraceFormat(
-    "morphling",
-    tuple(WORKLOADS),
-    _load,
-    "the artifact's measured table",
-    data_set="morphling",
+    "morphling", tuple(WORKLOADS), _load, "the artifact's measured table", data_set="morphling"
 )
 """Trace format of the originals."""

@@ -43,9 +43,7 @@ class ReadingOptions:
     )
     gpu_resource: str | None = option(None, "name of a whole GPU in Kubernetes", metavar="NAME")
     gpu_shares: str | None = option(
-        None,
-        "treatment of jobs with a share of a GPU (drop)",
-        choices=("drop", "round-up"),
+        None, "treatment of jobs with a share of a GPU (drop)", choices=("drop", "round-up")
     )
     malformed: str | None = option(
         None,

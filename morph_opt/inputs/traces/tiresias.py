@@ -13,11 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from morph_opt.core.documents import read_rows
-from morph_opt.core.domain import (
-    InputError,
-    NodeType,
-    Trace,
-)
+from morph_opt.core.domain import InputError, NodeType, Trace
 from morph_opt.core.domain._validate import shown_number
 from morph_opt.core.domain.catalog import GPU_TYPES
 from morph_opt.core.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS

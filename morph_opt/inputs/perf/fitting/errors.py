@@ -108,8 +108,7 @@ def observed(runs: Sequence[Run]) -> tuple[Outputs, Floats]:
         complete = sum(len(parts) for parts, _ in determined) == len(PARTS)
         groups.append(determined if complete else [*determined, (PARTS, run.iteration_s)])
     outputs = Outputs.of(
-        [(run.shape, run.plan) for run in runs],
-        [[parts for parts, _ in group] for group in groups],
+        [(run.shape, run.plan) for run in runs], [[parts for parts, _ in group] for group in groups]
     )
     return outputs, np.log([seconds for group in groups for _, seconds in group])
 

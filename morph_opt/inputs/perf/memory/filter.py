@@ -119,12 +119,7 @@ class MemoryFilter(SpeedsOver):
         return replace(row, side=replace(row.side, host_memory_gib=host_gib))
 
     def refusals(
-        self,
-        model: str,
-        node_type: NodeType,
-        *,
-        max_gpus: int = ALL_GPUS,
-        span: Span = Span.LEAF,
+        self, model: str, node_type: NodeType, *, max_gpus: int = ALL_GPUS, span: Span = Span.LEAF
     ) -> list[Refusal]:
         """Return plans that cannot run on nodes of this type, with reasons.
 

@@ -216,11 +216,7 @@ def _stratum_means(weight: Floats, edges_s: Floats, count: int) -> Floats:
 
 
 def _types_of(
-    run_s: Floats,
-    size: Ints,
-    share: Floats,
-    facts: ClusterFacts,
-    rng: np.random.Generator,
+    run_s: Floats, size: Ints, share: Floats, facts: ClusterFacts, rng: np.random.Generator
 ) -> Ints:
     """Draw the type of each job; each cell of run time and size has the table's counts."""
     kinds, bins, _ = share.shape

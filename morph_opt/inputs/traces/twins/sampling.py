@@ -10,10 +10,7 @@ from formulations.arrays import Floats, Ints
 
 
 def stratified(
-    levels: Sequence[float],
-    values: Sequence[float],
-    count: int,
-    rng: np.random.Generator,
+    levels: Sequence[float], values: Sequence[float], count: int, rng: np.random.Generator
 ) -> Floats:
     """Draw ``count`` values of a piecewise log-linear inverse CDF, one per stratum, ascending.
 

@@ -74,9 +74,7 @@ def _search(
     return jobs, [Search(f"search-{number}", ranked, 1)]
 
 
-def _day(
-    rng: np.random.Generator,
-) -> tuple[list[Job], list[Search], list[Gang], str]:
+def _day(rng: np.random.Generator) -> tuple[list[Job], list[Search], list[Gang], str]:
     """Draw a day of searches, and of other jobs that report but belong to no search."""
     jobs: list[Job] = []
     searches: list[Search] = []

@@ -246,12 +246,7 @@ class Reader(ABC):
         return whole_if(Fraction(count, each))
 
     def ran_s(
-        self,
-        start_s: float | None,
-        end_s: float | None,
-        *,
-        waits: bool = False,
-        runs: bool = False,
+        self, start_s: float | None, end_s: float | None, *, waits: bool = False, runs: bool = False
     ) -> float | None:
         """Return the run time; note a job that has not started or still runs."""
         if waits or start_s is None:
