@@ -160,11 +160,8 @@ def _release(scheduler: Scheduler, intent: Intent, picture: Picture, record: Fol
             scheduler.do(command)
     except RefusedError as error:
         why = str(error)
-    about = {
-        "kind": intent.kind,
-        "job": intent.job,
-        "outcome": "refused" if why else "did",
-        "commands": [" ".join(command) for command in commands],
-    }
+    about: dict[str, Any] = {"kind": intent.kind, "job": intent.job}
+    about["outcome"] = "refused" if why else "did"
+    about["commands"] = [" ".join(command) for command in commands]
     record.log({"released": picture.time_s, "commands": [about]})
     return why if commands else "has no pods yet: run it again"

@@ -180,13 +180,9 @@ class Memory:
         now_s = picture.time_s
         self.stops_s = [at for at in self.stops_s if at > now_s - HOUR_S]
         events = list(self._nodes(picture))
-        held = {
-            known.job.name: known.running
-            for known in picture.live.snapshot.state.jobs
-            if known.running is not None
-        }
-        cluster = picture.live.snapshot.state.cluster
-        asked = {k.job.name: k.job.requested_gpus for k in picture.live.snapshot.state.jobs}
+        cluster, states = picture.live.snapshot.state.cluster, picture.live.snapshot.state.jobs
+        held = {known.job.name: known.running for known in states if known.running is not None}
+        asked = {known.job.name: known.job.requested_gpus for known in states}
         for name, seen in picture.jobs.items():
             # Else it is part of another, without GPUs, or was over before we came.
             ours = name in asked or name in self.jobs or name in picture.live.held
@@ -255,12 +251,8 @@ class Memory:
             known.stopped(max(at_s, known.start_s))
         known.phase = word
         done = word in ("completed", "vanished")
-        yield {
-            "event": "complete" if done else "cancel",
-            "time_s": at_s,
-            "job": name,
-            "state": word,
-        }
+        kind = "complete" if done else "cancel"
+        yield {"event": kind, "time_s": at_s, "job": name, "state": word}
 
 
 def read_memory(folder: Path) -> Memory:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 from morph_opt.core.documents import Fields
@@ -30,6 +31,11 @@ REQUEUE_S = 125.0
 _WAITS, _RUNS = "waiting", "running"
 _ENDS = frozenset(("COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"))
 _DEAD = frozenset(("DOWN", "NOT_RESPONDING", "FAIL", "POWERED_DOWN", "UNKNOWN", "ERROR"))
+_CHANGING = attrgetter(
+    "name", "phase", "held", "comment", "partition", "nodes", "start_s", "begin_s", "pinned",
+    "back", "stuck",
+)  # fmt: skip
+"""Attributes of jobs whose change is a reason to decide anew."""
 _CONFIG = re.compile(r"^([A-Za-z_]+) *= *(.*?)(?: sec)?$", re.MULTILINE)
 _AS_OF = re.compile(r"Configuration data as of (\S+)")
 
@@ -198,22 +204,7 @@ class Picture:
     def fingerprint(self) -> str:
         """Return a text that changes whenever jobs, their places or nodes do."""
         state = self.live.snapshot.state
-        jobs = sorted(
-            (
-                s.name,
-                s.phase,
-                s.held,
-                s.comment,
-                s.partition,
-                s.nodes,
-                s.start_s,
-                s.begin_s,
-                s.pinned,
-                s.back,
-                s.stuck,
-            )
-            for s in self.jobs.values()
-        )
+        jobs = sorted(map(_CHANGING, self.jobs.values()))
         held = sorted((k.job.name, k.running is None) for k in state.jobs)
         return repr((jobs, held, sorted(state.unavailable), sorted(self.silent)))
 
@@ -281,12 +272,7 @@ def read_picture(
     hidden = [job for job in live.snapshot.state.jobs if job.job.tenant == "in use"]
     ending = {name for one in seen.values() if one.phase == "ending" for name in one.nodes}
     index = live.snapshot.state.cluster.nodes
-    whole = all(
-        index[n].name in ending
-        for job in hidden
-        if job.running is not None
-        for n in job.running.placement.nodes
-    )
+    on = {index[n].name for job in hidden if job.running for n in job.running.placement.nodes}
     message_s = float(found.get("MessageTimeout", "10").split()[0])
     return Picture(
         live,
@@ -296,7 +282,7 @@ def read_picture(
         message_s,
         found.get("ClusterName", ""),
         silent,
-        whole,
+        on <= ending,
         leases,
         places,
         dict(_doors(nodes_of)),

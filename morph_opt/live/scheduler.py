@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from morph_opt.core.domain import InputError
+
 if TYPE_CHECKING:
     from morph_opt.live.picture import Picture
 
@@ -20,6 +22,14 @@ class AwayError(Exception):
 
 class RefusedError(Exception):
     """Refusal of a command by the scheduler."""
+
+
+def require_free(holder: tuple[str, float], owner: str, now_s: float) -> None:
+    """Refuse a lease that another controller holds; ``holder`` is its name and expiry."""
+    name, until_s = holder
+    if name not in ("", owner) and until_s > now_s:
+        rule = f"another controller ({name}) has it for {until_s - now_s:.0f} s more"
+        raise InputError(rule, field="lease")
 
 
 class Answered(Protocol):

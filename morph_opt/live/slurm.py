@@ -34,6 +34,7 @@ from morph_opt.live.scheduler import (
     Shape,
     Start,
     Stop,
+    require_free,
 )
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.slurm_fields import number, words
@@ -284,17 +285,9 @@ class Slurm:
     def _make_lease_job(self) -> str:
         """Submit the held job that carries the lease and return its number."""
         where = [f"--partition={name}" for name in self._settings.partitions[:1]]
-        command = (
-            "sbatch",
-            "--parsable",
-            "--hold",
-            f"--job-name={LEASE_NAME}",
-            "--output=/dev/null",
-            "--no-requeue",
-            "--comment=never runs: held by the controller of morph-opt",
-            *where,
-            "--wrap=true",
-        )
+        about = "--comment=never runs: held by the controller of morph-opt"
+        how = ("--hold", f"--job-name={LEASE_NAME}", "--output=/dev/null", "--no-requeue", about)
+        command = ("sbatch", "--parsable", *how, *where, "--wrap=true")
         said = self._run(command, self._settings.timeout_s)
         return said.strip().partition(";")[0]
 
@@ -319,10 +312,7 @@ class Slurm:
         return is_lease_mark(row.word("admin_comment")) or row.word("user_name") == self._user
 
     def _require_free(self, owner: str, job: str) -> None:
-        holder, until_s = _holder(dict(self._leases()).get(job, ""))
-        if holder not in ("", owner) and until_s > self.clock():
-            rule = f"another controller ({holder}) has it for {until_s - self.clock():.0f} s more"
-            raise InputError(rule, field="lease")
+        require_free(_holder(dict(self._leases()).get(job, "")), owner, self.clock())
 
     def _write_lease(self, job: str, owner: str) -> None:
         until_s = self.clock() + self._settings.lease_s

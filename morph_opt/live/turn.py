@@ -18,7 +18,7 @@ from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
 from morph_opt.live.picture import Picture
 from morph_opt.live.plan import difference, free_gpus
-from morph_opt.live.posed import Posed, posed
+from morph_opt.live.posed import posed
 from morph_opt.live.record import COMMANDS, STATUS, Folder, digest, metrics_of, opted_in, status_of
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
@@ -80,17 +80,17 @@ class Controller:
         self.scheduler, self.settings, self.mode = scheduler, settings, mode
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self.memory: Memory = read_memory(folder)
-        if mode.word == ACT and self.memory.observed < settings.observe_turns:
+        acts = mode.word == ACT
+        if acts and self.memory.observed < settings.observe_turns:
             rule = f"{self.memory.observed} of {settings.observe_turns} turns were observed: "
             raise InputError(f"{rule}run live observe first", file=str(folder))
         self.folder = Folder(folder, settings.keep_rounds)
         try:
-            if mode.word == ACT:
+            if acts:
                 self._leased()
         except BaseException:
             self.folder.close()
             raise
-        acts = mode.word == ACT
         self.executor = Executor(scheduler, settings, self.memory, self.folder, acts)
         self.last_s, self.last_seen = -1e18, ""
         self.last_texts: object = None
@@ -231,11 +231,13 @@ class Controller:
             lines += [f"# {job} is not stopped: {why}" for job, why in found.unseen.items()]
             self.folder.write_text(COMMANDS, "".join(f"{line}\n" for line in lines))
         act_s = time.perf_counter() - began_s - decide_s
+        seconds = {"read": read_s, "decide": decide_s, "act": act_s}
         more_gpus = _more_gpus(decision, snapshot)
         unused = self.memory.unused(picture.time_s, more_gpus)
         self.memory.turns += 1
         self.memory.observed += self.mode.word != ACT
-        free, waits = sum(free_gpus(picture).values()), _waiting(found)
+        free = sum(free_gpus(picture).values())
+        waits = sum(known.running is None for known in found.snapshot.state.jobs)
         entry: dict[str, Any] = {
             "turn": turn,
             "time_s": picture.time_s,
@@ -254,11 +256,7 @@ class Controller:
                 job: why for job, why in found.unseen.items() if self.unseen.get(job) != why
             },
             "commands": commands,
-            "seconds": {
-                "read": round(read_s, 4),
-                "decide": round(decide_s, 4),
-                "act": round(act_s, 4),
-            },
+            "seconds": {name: round(took_s, 4) for name, took_s in seconds.items()},
         }
         self.folder.log(entry)
         self.pending, self.unseen = [], found.unseen
@@ -311,10 +309,6 @@ class Controller:
 def read_own_rules(file: str | None) -> OperatorRules:
     """Read the operator's rules of a file; return none without one."""
     return OperatorRules() if file is None else read_rules(file)
-
-
-def _waiting(found: Posed) -> int:
-    return sum(known.running is None for known in found.snapshot.state.jobs)
 
 
 def _more_gpus(decision: RoundDecision, snapshot: Snapshot) -> int:

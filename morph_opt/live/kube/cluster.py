@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -20,36 +19,15 @@ from urllib.parse import quote
 from morph_opt.core.domain import InputError
 from morph_opt.live.kube.api import MERGE, Api, Reply, StatusError, path_of
 from morph_opt.live.kube.job import KUEUE, WORKLOAD
-from morph_opt.live.kube.picture import Objects, Unit, read_kube_picture
+from morph_opt.live.kube.picture import Answers, Objects, Unit, read_kube_picture
 from morph_opt.live.kube.pods import GATE, HOST, PLAN, STARTED, STATE, STOPPED, Pod
 from morph_opt.live.picture import Picture
-from morph_opt.live.scheduler import Command, Intent, Park, Release, Start, Stop
+from morph_opt.live.scheduler import Command, Intent, Park, Release, Start, Stop, require_free
 from morph_opt.live.settings import Settings
 
 _ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 _RIGHTS = "the account needs the rights of docs/security.md"
 _FORBIDDEN, _ABSENT, _CONFLICT = 403, 404, 409
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Lists of nodes, pods that have not ended, Jobs and Workloads, with the time.
-
-    The clock is the API server's.
-    """
-
-    nodes: list[dict[str, Any]]
-    pods: list[dict[str, Any]]
-    jobs: list[dict[str, Any]]
-    workloads: list[dict[str, Any]]
-    time_s: float
-
-    @property
-    def seen(self) -> object:
-        """Fingerprint of all lists."""
-        objects = (*self.nodes, *self.pods, *self.jobs, *self.workloads)
-        metas = (one["metadata"] for one in objects)
-        return hash(tuple((meta["uid"], meta["resourceVersion"]) for meta in metas))
 
 
 class Kubernetes:
@@ -142,16 +120,7 @@ class Kubernetes:
             If its answers make no sense.
         """
         answer = asked or self.ask()
-        return read_kube_picture(
-            answer.nodes,
-            answer.pods,
-            answer.jobs,
-            answer.workloads,
-            answer.time_s,
-            self._cluster,
-            self._settings,
-            self._indices,
-        )
+        return read_kube_picture(answer, self._cluster, self._settings, self._indices)
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
         """Return the patches of an intent: one for each pod that starts, or one of the Job.
@@ -232,11 +201,7 @@ class Kubernetes:
                 path = path_of("lease", namespace)
                 self._api.call("POST", path, empty | {"spec": self._held(owner)})
                 return
-            holder, until_s = _holder(found)
-            if holder not in ("", owner) and until_s > self.clock():
-                left_s = until_s - self.clock()
-                rule = f"another controller ({holder}) has it for {left_s:.0f} s more"
-                raise InputError(rule, field="lease")
+            require_free(_holder(found), owner, self.clock())
             self._write(found, owner)
         except StatusError as error:
             why = "another controller took it" if error.status == _CONFLICT else str(error)
@@ -336,14 +301,5 @@ def _patch(
 ) -> Command:
     meta = {"resourceVersion": version} | ({"annotations": dict(notes)} if notes else {})
     body = json.dumps({"metadata": meta, "spec": dict(spec)}, separators=(",", ":"))
-    return (
-        "kubectl",
-        "patch",
-        kind,
-        name,
-        "--namespace",
-        namespace,
-        "--type=merge",
-        "--patch",
-        body,
-    )
+    what = ("kubectl", "patch", kind, name, "--namespace", namespace)
+    return (*what, "--type=merge", "--patch", body)

@@ -71,15 +71,29 @@ class _Reading:
     barred: dict[object, frozenset[str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Lists of nodes, pods that have not ended, Jobs and Workloads, with the time.
+
+    The clock is the API server's.
+    """
+
+    nodes: list[dict[str, Any]]
+    pods: list[dict[str, Any]]
+    jobs: list[dict[str, Any]]
+    workloads: list[dict[str, Any]]
+    time_s: float
+
+    @property
+    def seen(self) -> object:
+        """Fingerprint of all lists."""
+        objects = (*self.nodes, *self.pods, *self.jobs, *self.workloads)
+        metas = (one["metadata"] for one in objects)
+        return hash(tuple((meta["uid"], meta["resourceVersion"]) for meta in metas))
+
+
 def read_kube_picture(
-    nodes: Sequence[Any],
-    pods: Sequence[Any],
-    jobs: Sequence[Any],
-    workloads: Sequence[Any],
-    time_s: float,
-    cluster: str,
-    settings: Settings,
-    indices: dict[str, tuple[int, ...]],
+    answer: Answers, cluster: str, settings: Settings, indices: dict[str, tuple[int, ...]]
 ) -> Picture:
     """Build the picture of nodes, pods that have not ended, Jobs and Workloads.
 
@@ -94,12 +108,12 @@ def read_kube_picture(
     InputError
         If an object is not what the API promises, or there is no node with GPUs.
     """
-    hosts = {one.name: one for item in nodes for one in read_hosts(_fields(item, "nodes"))}
-    read = [read_pod(_fields(item, "pods")) for item in pods]
+    hosts = {one.name: one for item in answer.nodes for one in read_hosts(_fields(item, "nodes"))}
+    read = [read_pod(_fields(item, "pods")) for item in answer.pods]
     found = _Reading(
         settings,
         hosts,
-        time_s,
+        answer.time_s,
         {name: list(range(host.gpus)) for name, host in hosts.items()},
         {name: dict(host.room) for name, host in hosts.items()},
         indices,
@@ -108,12 +122,9 @@ def read_kube_picture(
     owned: dict[str, list[Pod]] = defaultdict(list)
     for pod in read:
         owned[pod.owner or pod.uid].append(pod)
-    admitted = {
-        owner: row
-        for row in (_fields(item, "workloads") for item in workloads)
-        for owner in owners_of(row)
-    }
-    for item in jobs:
+    rows = [_fields(item, "workloads") for item in answer.workloads]
+    admitted = {owner: row for row in rows for owner in owners_of(row)}
+    for item in answer.jobs:
         row = _fields(item, "jobs")
         uid = meta_of(row).text("uid")
         _take(found, read_job(row, owned.pop(uid, []), admitted.get(uid)))
@@ -121,7 +132,7 @@ def read_kube_picture(
         for pod in others:
             _other(found, pod)
     happened = [max(one.submit_s, one.start_s) for one in found.seen.values()]
-    now_s = max([time_s, *happened])
+    now_s = max([answer.time_s, *happened])
     ready = [LiveNode(h.name, h.kind, h.gpus, h.open) for h in hosts.values()]
     live = live_round(ready, found.jobs, now_s, name=cluster)
     live = replace(live, held={**live.held, **found.alone})
@@ -271,15 +282,8 @@ def _other(found: _Reading, pod: Pod) -> None:
     name = f"{pod.namespace}/{pod.name}"
     parts = _held(found, [pod])
     if parts:
-        found.jobs.append(
-            LiveJob(
-                name,
-                pod.namespace,
-                len(parts[0][1]),
-                pod.bound_s,
-                parts=parts,
-                started_s=pod.bound_s,
-            )
-        )
+        gpus, since_s = len(parts[0][1]), pod.bound_s
+        block = LiveJob(name, pod.namespace, gpus, since_s, parts=parts, started_s=since_s)
+        found.jobs.append(block)
     elif pod.gated and not pod.leaving:
         found.alone[name] = "no Job has it"
