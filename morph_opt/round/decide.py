@@ -89,12 +89,12 @@ class RoundDecision:
     def beyond(self) -> tuple[str, ...]:
         """Jobs that get more GPUs than they ask for, each with both numbers."""
         granted = self.decision.allocation.by_job()
-        jobs = (known.job for known in self.snapshot.state.jobs if known.job.name in granted)
+        jobs = [known.job for known in self.snapshot.state.jobs if known.job.name in granted]
+        gpus = [(job, granted[job.name].placement.gpus) for job in jobs]
         return tuple(
-            f"{job.name} gets {granted[job.name].placement.gpus} GPUs and asks for "
-            f"{job.requested_gpus}"
-            for job in jobs
-            if granted[job.name].placement.gpus > job.requested_gpus
+            f"{job.name} gets {many} GPUs and asks for {job.requested_gpus}"
+            for job, many in gpus
+            if many > job.requested_gpus
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -225,15 +225,12 @@ class RoundDecision:
             raise InputError(rule, field="policy")
         method = ExactMip(make_solver(self.options.solver), self.options.formulation)
         model, unit, goal = whole_model(evidence.posed, method, _limits(self.options))
-        note = (
-            f"{model.rows} rows, {model.columns} columns; "
-            f"a unit of the objective is {sign}{unit!r} {goal}"
-        )
+        size = f"{model.rows} rows, {model.columns} columns"
+        note = f"{size}; a unit of the objective is {sign}{unit!r} {goal}"
         objective = evidence.posed.worth.name
         if goal != objective:
-            note += (
-                f", the last goal; rows keep {objective}, which ranks before it, at {self.value}"
-            )
+            note += ", the last goal; "
+            note += f"rows keep {objective}, which ranks before it, at {self.value}"
             model = replace(model, name=f"{self.options.formulation} {goal}")
         write_model(model, file, note)
         return note
@@ -251,6 +248,11 @@ def _job(
     held = granted.get(known.job.name)
     partner = None if held is None or held.partner is None else granted[held.partner]
     action = "queue" if held is None else "stay" if held == known.running else "start"
+    iteration_s = None
+    if held is not None and partner is not None:
+        iteration_s = _paired_s(state, speeds, held, partner)
+    elif held is not None:
+        iteration_s = _iteration_s(state, speeds, known.job.model, held)
     return {
         "job": known.job.name,
         "action": action,
@@ -258,11 +260,7 @@ def _job(
         "gpus": 0 if held is None else held.placement.gpus,
         "plan": None if held is None else held.plan.label,
         "nodes": [] if held is None else parts_to_json(held, state.cluster),
-        "iteration_s": None
-        if held is None
-        else _iteration_s(state, speeds, known.job.model, held)
-        if partner is None
-        else _paired_s(state, speeds, held, partner),
+        "iteration_s": iteration_s,
     } | ({} if partner is None else {"partner": partner.job})
 
 
@@ -287,12 +285,8 @@ def _paired_s(
     models = {known.job.name: known.job.model for known in state.jobs}
     kind = state.cluster.nodes[held.placement.nodes[0]].type
     measured = pair_speeds(speeds)
-    pace_s = measured and measured.paired_iteration_s(
-        (models[held.job], models[partner.job]),
-        (held.plan, partner.plan),
-        kind,
-        held.placement.shape,
-    )
+    both, plans = (models[held.job], models[partner.job]), (held.plan, partner.plan)
+    pace_s = measured and measured.paired_iteration_s(both, plans, kind, held.placement.shape)
     return rounded(pace_s[0]) if pace_s else None
 
 

@@ -178,7 +178,7 @@ def read_workload(
         The file. Besides the artifact's columns it may have ``weight``, ``tenant`` and
         ``deadline`` (seconds since the start of the trace, -1 for none),
         ``feedback_iterations``, ``group``, ``keep`` and ``rank``
-        (`morph_opt.inputs.traces.morphling`; empty for none); ``duration`` and ``bandwidth`` may be
+        (`SEARCH_COLUMNS`; empty for none); ``duration`` and ``bandwidth`` may be
         left out.
     name, description
         Name and description of the trace.

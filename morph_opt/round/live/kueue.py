@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from glob import escape
 
 from morph_opt.core.domain.errors import some
@@ -41,9 +42,8 @@ def _posed(cluster: KueueObjects) -> Live:
     notes = cluster.notes
     kinds = _one_size(cluster)
     with_gpus = [job for job in cluster.asked if job.pods or job.held]
-    for job in cluster.asked:
-        if not (job.pods or job.held):
-            cluster.passed_over[job.name] = "asks for no GPU"
+    without = [job.name for job in cluster.asked if not (job.pods or job.held)]
+    cluster.passed_over |= dict.fromkeys(without, "asks for no GPU")
     blocks, known = of_pods(cluster)
     running = placed(cluster, known)
     options = Options(cluster, running)
@@ -54,9 +54,7 @@ def _posed(cluster: KueueObjects) -> Live:
     may_have = options.assigned(free_jobs)
     every = frozenset(cluster.nodes)
     allowed: dict[frozenset[str], frozenset[str]] = {}
-    lives = list(blocks)
-    for one in running:
-        lives.append(_live(one.job, one.queue, one.parts))
+    lives = [*blocks, *(_live(one.job, one.queue, one.parts) for one in running)]
     for job in waiting:
         mine = may_have[job.name].nodes if job.name in may_have else every
         barred = allowed.setdefault(mine, every - mine)
@@ -66,34 +64,19 @@ def _posed(cluster: KueueObjects) -> Live:
             live = replace(live, barred_why=why) if mine else replace(live, held=why)
         lives.append(live)
     tolerated = _tolerated(cluster, free_jobs)
-    nodes = [
-        LiveNode(
-            node.name,
-            node.kind,
-            kinds[node.name][1],
-            not node.closed and tolerated[node.taints],
-            pool=kinds[node.name][0],
-        )
-        for node in cluster.nodes.values()
-    ]
+    nodes = []
+    for node in cluster.nodes.values():
+        pool, gpus = kinds[node.name]
+        is_open = not node.closed and tolerated[node.taints]
+        nodes.append(LiveNode(node.name, node.kind, gpus, is_open, pool=pool))
     lives += absent(cluster, {name: gpus for name, (_, gpus) in kinds.items()})
     notes += options.overdrawn()
     types = {node.name: type_name(node) for node in nodes}
     rules = [*options.rules(types), *_rules(cluster, free_jobs, options, types)]
     _note(cluster, running, blocks, with_gpus)
+    made = partial(live_round, nodes, lives, cluster.now_s, notes, rules, "kueue", tighter=True)
     first = cluster.found["Workload"][0]
-    return first.built(
-        lambda: live_round(
-            nodes,
-            lives,
-            cluster.now_s,
-            notes,
-            rules,
-            "kueue",
-            tighter=True,
-            passed_over=cluster.passed_over,
-        )
-    )
+    return first.built(partial(made, passed_over=cluster.passed_over))
 
 
 def _live(job: Asked, queue: str, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> LiveJob:
@@ -105,7 +88,7 @@ def _live(job: Asked, queue: str, parts: tuple[tuple[str, tuple[int, ...]], ...]
         max(1, job.gpus),
         job.submit_s,
         grain=job.grain,
-        per_node=max(1, job.gpus) if _on_one_node(job) else 0,
+        per_node=max(1, job.gpus) if HOST in job.required else 0,
         pods=job.pods,
         started_s=None if admitted is None else admitted.since_s,
         parts=parts,
@@ -114,46 +97,27 @@ def _live(job: Asked, queue: str, parts: tuple[tuple[str, tuple[int, ...]], ...]
     )
 
 
-def _on_one_node(job: Asked) -> bool:
-    """Return whether all pods of a workload must be on one node."""
-    return HOST in job.required
-
-
 def _one_size(cluster: KueueObjects) -> dict[str, tuple[str, int]]:
     """Return pool and GPUs of each node; nodes of one type, flavors and resource share both.
 
     A gang of pods may be on nodes with all and with some of their GPUs; those that a node lacks
     are held by a block.
     """
-    flavors = cluster.queues.flavors
-    named = {flavor for group in _groups(cluster) for flavor in group}
+    groups = [group for queue in cluster.queues.queues.values() for group in queue.groups]
+    named = {name for group in groups for name in group.flavors}
+    flavors = [one for one in cluster.queues.flavors.values() if one.name in named]
+    most: dict[str, dict[tuple[str, ...], int]] = defaultdict(lambda: defaultdict(int))
     of: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes.values():
-        mine = [
-            name
-            for name, flavor in flavors.items()
-            if name in named and flavor.labels.items() <= node.labels.items()
-        ]
-        of[node.name] = (node.resource, *mine)
-    several = {
-        kind
-        for kind in {node.kind for node in cluster.nodes.values()}
-        if len({of[n.name] for n in cluster.nodes.values() if n.kind == kind}) > 1
-    }
-    most: dict[tuple[str, tuple[str, ...]], int] = defaultdict(int)
+        mine = [one.name for one in flavors if one.labels.items() <= node.labels.items()]
+        key = of[node.name] = (node.resource, *mine)
+        most[node.kind][key] = max(most[node.kind][key], node.gpus)
+    found: dict[str, tuple[str, int]] = {}
     for node in cluster.nodes.values():
-        most[node.kind, of[node.name]] = max(most[node.kind, of[node.name]], node.gpus)
-    return {
-        node.name: (
-            " ".join(of[node.name][1:] or ("no flavor",)) if node.kind in several else "",
-            most[node.kind, of[node.name]],
-        )
-        for node in cluster.nodes.values()
-    }
-
-
-def _groups(cluster: KueueObjects) -> list[tuple[str, ...]]:
-    return [group.flavors for queue in cluster.queues.queues.values() for group in queue.groups]
+        key = of[node.name]
+        pool = " ".join(key[1:] or ("no flavor",)) if len(most[node.kind]) > 1 else ""
+        found[node.name] = pool, most[node.kind][key]
+    return found
 
 
 def _tolerated(cluster: KueueObjects, jobs: Sequence[Asked]) -> dict[tuple[Taint, ...], bool]:
@@ -196,9 +160,8 @@ def _rules(
         order = options.order(job, types)
         if len(order) > 1:
             preferred[order].append(job.name)
-    found += [
-        NodePreference(tuple(map(escape, names)), order) for order, names in preferred.items()
-    ]
+    for order, names in preferred.items():
+        found.append(NodePreference(tuple(map(escape, names)), order))
     return found
 
 
@@ -268,12 +231,9 @@ def with_reason(cluster: KueueObjects, job: Asked) -> Asked:
     missing = [one for one in job.amounts if queue.group_of(one) is None]
     if strange := [one for one in missing if one not in USUAL]:
         return replace(job, held=f"its cluster queue {name} covers no {', '.join(strange)}")
-    if usual := [one for one in missing if one != "pods"]:
-        _noted(
-            cluster,
-            f"cluster queue {name} covers no {', '.join(usual)}, which its workloads ask for: "
-            "unless Kueue is told to leave them out, they wait",
-        )
+    if usual := ", ".join(one for one in missing if one != "pods"):
+        note = f"cluster queue {name} covers no {usual}, which its workloads ask for: "
+        _noted(cluster, note + "unless Kueue is told to leave them out, they wait")
     return job
 
 
@@ -292,10 +252,8 @@ def _barred_space(cluster: KueueObjects, queue: Queue, space: str) -> str:
     """Return why workloads of a namespace may not use a queue; "" if they may or if unknown."""
     allowed = allowed_spaces(queue, cluster.spaces, space)
     if allowed == "unknown":
-        _noted(
-            cluster,
-            f"namespaces that cluster queue {queue.name} selects: not known, give {_SPACES}",
-        )
+        note = f"namespaces that cluster queue {queue.name} selects: not known, give {_SPACES}"
+        _noted(cluster, note)
     if allowed != "no":
         return ""
     return f"namespace {space} is not one that its cluster queue {queue.name} selects"
