@@ -7,9 +7,10 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from morph_opt.core.documents.limits import COLUMNS, LINES_BYTES
 from morph_opt.core.documents.source import read_text
@@ -17,6 +18,7 @@ from morph_opt.core.domain._validate import beyond
 from morph_opt.core.domain.errors import InputError, shown
 from morph_opt.core.domain.nearest import did_you_mean
 
+_T = TypeVar("_T")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -45,6 +47,13 @@ class Row:
     def located(self, error: InputError) -> InputError:
         """Return an error of a domain type with file and line of this row."""
         return error.located(file=self.file, line=self.line)
+
+    def built(self, make: Callable[[], _T], field: str) -> _T:
+        """Call a function and add file, line and column to its error."""
+        try:
+            return make()
+        except InputError as error:
+            raise self.error(field, error.rule) from None
 
     def text(self, field: str) -> str:
         """Return the cell; refuse an empty one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,10 +54,8 @@ def read_capacity(path: Path, zone: str) -> tuple[Step, ...]:
         if column is None:
             raise row.error("date", "column is missing: capacity has no time")
         text = row.text(column)
-        try:
-            time_s = clock.seconds(f"{text} 00:00:00" if len(text) == len("2020-04-01") else text)
-        except InputError as error:
-            raise row.error(column, error.rule) from None
+        at = f"{text} 00:00:00" if len(text) == len("2020-04-01") else text
+        time_s = row.built(partial(clock.seconds, at), column)
         if time_s <= last_s:
             raise row.error(column, f"must be later than the line before, got {text!r}")
         last_s = time_s

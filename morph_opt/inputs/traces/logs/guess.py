@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from morph_opt.core.documents import is_file, parse_json
 from morph_opt.core.domain import InputError
@@ -147,21 +146,15 @@ def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
     if spec is not None:
         return Chosen(Path(spec.path), spec.reader, replace(how, window=spec.window))
     require_format(str(log))
-    path, window = _split_window(log)
-    word, layout = guessed(path, how.columns)
-    missing = {name: value for name, value in layout.items() if getattr(how, name) is None}
-    how = replace(how, **missing)  # type: ignore[arg-type]  # names of text options
-    return Chosen(
-        path, log_format(word), how if window is None else replace(how, window=window), True
-    )
-
-
-def _split_window(log: str | Path) -> tuple[Path, str | None]:
-    """Return path and window of ``PATH@from..to``; a file of that name has no window."""
-    if isinstance(log, Path) or is_file(Path(log)):
-        return Path(log), None
-    path, window = windowed(log)
-    return Path(path), window
+    # A file of the whole name has no window.
+    whole = isinstance(log, Path) or is_file(Path(log))
+    path, window = (str(log), None) if whole else windowed(str(log))
+    word, layout = guessed(Path(path), how.columns)
+    more = {name: value for name, value in layout.items() if getattr(how, name) is None}
+    if window is not None:
+        more["window"] = window
+    how = replace(how, **more)  # type: ignore[arg-type]  # names of text options
+    return Chosen(Path(path), log_format(word), how, guess=True)
 
 
 def _head(path: Path) -> Head:
@@ -171,14 +164,14 @@ def _head(path: Path) -> Head:
     if line[:1] not in ("{", "["):
         return Head(line)
     keys = json_keys(path) if line[0] == "{" else ()
-    entry: Any = {}
+    found: Iterator[tuple[int, str]] = iter(())
     listed = next((key for key in _LISTS if key in keys), None)
     if line[0] == "[" or listed is not None:
-        _, text = next(json_items(path, listed), (0, "{}"))
-        entry = parse_json(text, str(path))
+        found = json_items(path, listed)
     elif {"apiVersion", "kind"} <= set(keys):  # one object of Kubernetes, or one after the other
-        _, text = next(json_stream(path), (0, "{}"))
-        entry = parse_json(text, str(path))
+        found = json_stream(path)
+    _, text = next(found, (0, "{}"))
+    entry = parse_json(text, str(path))
     return Head("", frozenset(keys), entry if isinstance(entry, dict) else {})
 
 

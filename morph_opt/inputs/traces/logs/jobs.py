@@ -98,11 +98,9 @@ def load_log(
         jobs, truth = _gangs(rows, mapped, account, str(path))
     account.assumed.append("run times contain the first start-up; CPU threads are not replayed")
     account.assumed += _pools(read)
-    notice = (
-        f"{name}: jobs of a log as {truth.name} gangs"
-        if mapped.jobs_as != "sampled"
-        else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
-    )
+    notice = f"{name}: jobs of a log as {truth.name} gangs"
+    if mapped.jobs_as == "sampled":
+        notice = f"{name}: run times and GPUs of a log, models drawn (seed {seed})"
     return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0, clock_s)
 
 
@@ -158,13 +156,10 @@ def _shifted(
         return rows, 0.0
     first_s = rows[0].submit_s
     account.changed.append(f"times count from the first job ({first_s:.10g} s of the log's clock)")
-    return [
-        row._replace(
-            submit_s=row.submit_s - first_s,
-            deadline_s=None if row.deadline_s is None else row.deadline_s - first_s,
-        )
-        for row in rows
-    ], first_s
+    for at, row in enumerate(rows):
+        deadline_s = None if row.deadline_s is None else row.deadline_s - first_s
+        rows[at] = row._replace(submit_s=row.submit_s - first_s, deadline_s=deadline_s)
+    return rows, first_s
 
 
 def _gangs(
@@ -181,12 +176,9 @@ def _gangs(
         added_s += float(row.gpus) * (seconds - (row.run_s or 0.0))
         jobs.append(_job(row, name, gang.name, seconds, RIGID_PLAN, mapped, file))
     scaling = _scaling(mapped) if mapped.jobs_as == "anchored" else None
-    if scaling is None:
-        account.assumed.append("a job runs on exactly the GPUs that it had")
-    else:
-        account.assumed.append(
-            f"speed on other numbers of GPUs is {scaling}: a curve, no measurement"
-        )
+    exact = "a job runs on exactly the GPUs that it had"
+    curve = f"speed on other numbers of GPUs is {scaling}: a curve, no measurement"
+    account.assumed.append(exact if scaling is None else curve)
     account.changed.append(
         f"run times rounded to whole seconds of at least 1 ({added_s:+,.1f} GPU-seconds)"
     )
@@ -230,9 +222,8 @@ def _sampled(
     account.changed.append(f"run times rounded to whole iterations ({added_s:+,.1f} GPU-seconds)")
     if left:
         counts = ", ".join(f"{n} of {gpus}" for gpus, n in sorted(left.items())[:8])
-        account.changed.append(
-            f"{left.total():,} jobs left out, no model runs on their GPUs: {counts}"
-        )
+        rest = f"{left.total():,} jobs left out, no model runs on their GPUs: {counts}"
+        account.changed.append(rest)
     if any(row.gpu_type for row in rows):
         account.changed.append("GPU types ignored")
     _attempts(rows, account)

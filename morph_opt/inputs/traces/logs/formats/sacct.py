@@ -359,10 +359,7 @@ class SacctReader(TableReader):
     def _tres(self, row: Row, field: str, older: str) -> Tres:
         field = field if field in row.cells else older
         text = row.cells.get(field, "")
-        try:
-            return Tres.of(text if field != older else tres_of_gres(text))
-        except InputError as error:
-            raise row.error(field, error.rule) from None
+        return row.built(lambda: Tres.of(text if field != older else tres_of_gres(text)), field)
 
     def _gpus(self, row: Row, used: Tres, held: Tres, asked: Tres) -> None:
         """Note what is special about the GPUs of a row."""
@@ -399,10 +396,8 @@ class SacctReader(TableReader):
         array = self._key(row.cells, found[1])
         if found[2] is None:
             return array, 1, None
-        try:
-            tasks, at_once = tasks_of(found[2])
-        except InputError as error:
-            raise row.error("JobID", error.rule) from None
+        listed = found[2]
+        tasks, at_once = row.built(lambda: tasks_of(listed), "JobID")
         self._arrays[row.line] = tasks
         if _CUT in found[2]:
             self.report.found("array-cut", row.line)
@@ -429,12 +424,7 @@ class SacctReader(TableReader):
         if row.cells.get(raw, "") not in _NO_LIMIT:
             return unit_s * row.integer(raw, at_least=0)
         text = row.cells.get(field, "")
-        if text in _NO_LIMIT:
-            return None
-        try:
-            return elapsed_s(text)
-        except InputError as error:
-            raise row.error(field, error.rule) from None
+        return None if text in _NO_LIMIT else row.built(lambda: elapsed_s(text), field)
 
     def _whole(self, row: Row, field: str) -> int | None:
         return row.integer(field, at_least=0) if row.cells.get(field) else None

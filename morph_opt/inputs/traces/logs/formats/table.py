@@ -425,10 +425,7 @@ class OwnTableReader(TableReader):
         if "gpu" not in text.lower():
             self._mark(text)
             return gpus_of(row, column, text)
-        try:
-            tres = Tres.of(text if "=" in text else tres_of_gres(text))
-        except InputError as error:
-            raise row.error(column, error.rule) from None
+        tres = row.built(lambda: Tres.of(text if "=" in text else tres_of_gres(text)), column)
         if tres.sliced:
             self.reasons.append("mig-slice")
         return tres.gpus
@@ -461,10 +458,7 @@ class OwnTableReader(TableReader):
 
     def _number(self, row: Row, what: str, text: str) -> float | None:
         """Return a number of a cell; None for other text."""
-        try:
-            value = number_of(text)
-        except InputError as error:
-            raise row.error(self._columns[what].name, error.rule) from None
+        value = row.built(lambda: number_of(text), self._columns[what].name)
         if value is not None:
             self._mark(text)
         return value

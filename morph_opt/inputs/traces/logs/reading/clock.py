@@ -70,9 +70,7 @@ def zone_of(name: str) -> tzinfo:
     elif re.fullmatch(r"[A-Za-z][\w+-]*(?:/[\w+-]+){0,2}", name, re.ASCII):
         try:
             return ZoneInfo(name)
-        except (OSError, ValueError):  # unknown (a KeyError too), or no file of a zone
-            pass
-        except KeyError:
+        except (OSError, ValueError, KeyError):  # unknown, or no file of a zone
             pass
     rule = f"unknown time zone {name!r}; give a name like Europe/Berlin, UTC, or an offset"
     raise InputError(rule, field="timezone")
@@ -172,11 +170,8 @@ class Clock:
         try:
             begin = datetime.fromisoformat(f"{hour}:00:00")
             if offset is not None:
-                shift = (
-                    "Z"
-                    if offset == "Z"
-                    else offset[:3] + ":" + (offset[-2:] * (len(offset) > 3) or "00")
-                )
+                minutes = offset[-2:] if len(offset) > 3 else "00"
+                shift = "Z" if offset == "Z" else f"{offset[:3]}:{minutes}"
                 return datetime.fromisoformat(f"{hour}:00:00{shift}").timestamp(), False
             first = begin.replace(tzinfo=self._zone)
             widths = {

@@ -235,10 +235,7 @@ class Reader(ABC):
         return None
 
     def _clocked(self, text: str, row: Row | Fields, field: str) -> float:
-        try:
-            return self.clock.seconds(text)
-        except InputError as error:
-            raise row.error(field, error.rule) from None
+        return row.built(lambda: self.clock.seconds(text), field)
 
     def processors(self, count: int) -> Gpus:
         """Return the GPUs of a number of processors."""
@@ -312,15 +309,12 @@ def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> floa
 
 def gpus_of(row: Row, field: str, text: str | None = None) -> Gpus:
     """Return the GPUs of a cell, or of a part of its text; perhaps a fraction."""
-    text = row.text(field) if text is None else text
-    try:
-        value = fraction_of(text)
-    except InputError as error:
-        raise row.error(field, error.rule) from None
+    cell = row.text(field) if text is None else text
+    value = row.built(lambda: fraction_of(cell), field)
     if value is None or value < 0:
-        raise row.error(field, f"must be a number of at least 0, got {text!r}")
+        raise row.error(field, f"must be a number of at least 0, got {cell!r}")
     if value > MOST_GPUS:
-        raise row.error(field, f"must be at most {MOST_GPUS}, got {text}")
+        raise row.error(field, f"must be at most {MOST_GPUS}, got {cell}")
     return whole_if(value)
 
 

@@ -77,14 +77,9 @@ class Scan:
         self._held: dict[str, list[LogRow]] = {}
         self._open: dict[str, list[LogRow]] = {}
         self._several: frozenset[int] = frozenset()
+        absolute, window = None if known.dates_or_seconds else bool(known.zone), self.how.window
         zone = self.clock.zone
-        self._window = (
-            window_of(
-                self.how.window, zone, absolute=None if known.dates_or_seconds else bool(known.zone)
-            )
-            if self.how.window
-            else None
-        )
+        self._window = window_of(window, zone, absolute=absolute) if window else None
 
     def jobs(self) -> Iterator[LogRow]:
         """Yield the jobs in the order of the log; those of several rows come last.
@@ -207,13 +202,11 @@ class Scan:
         """Return the first reason for which a row is no job; None for a job."""
         found = list(self.reader.reasons)
         key = hash(text)
-        if key in self._seen:
-            if self.reader.ids:
-                found.append("duplicate")
-            else:
-                self.reader.find("identical-rows")
-        else:
-            self._seen.add(key)
+        if key in self._seen and self.reader.ids:
+            found.append("duplicate")
+        elif key in self._seen:
+            self.reader.find("identical-rows")
+        self._seen.add(key)
         if not row.gpus and not self.reader.unsized and not _PARTS_OF_GPUS & set(found):
             found.append("no-gpu")
         if row.run_s is None:
@@ -250,15 +243,13 @@ class Scan:
             report.found(reason, row.line, states=", ".join(self._states))
         elif reason in ("negative-duration", "zero-duration"):
             report.found(reason, row.line)
-        elif (
-            reason == "outside-window"
-            and self._window
-            and row.run_s
-            and row.submit_s < self._window[0]
-        ):
-            begin = row.start_s if row.start_s is not None else row.submit_s
-            left_s = min(row.run_s, begin + row.run_s - self._window[0])
-            if begin < self._window[0] and left_s > 0.0:
+        elif reason == "outside-window" and self._window and row.run_s:
+            begin, first_s = (
+                row.start_s if row.start_s is not None else row.submit_s,
+                self._window[0],
+            )
+            left_s = min(row.run_s, begin + row.run_s - first_s)
+            if row.submit_s < first_s and begin < first_s and left_s > 0.0:
                 held = float(row.gpus) * left_s
                 report.found("running-at-window-start", row.line, gpu_s=held)
 
