@@ -86,9 +86,6 @@ _WORDS: dict[type, str] = {
 }
 
 
-_TAKEN: dict[type, Any] = {dict: Mapping}
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Field of an options dataclass.
@@ -166,29 +163,26 @@ class Setting:
         """
         if value is None and self.optional:
             return
-        if not is_kind(value, _TAKEN.get(self.kind, self.kind)):
-            rule = _WORDS[self.kind]
-            if self.option is not None and self.option.range is not None and self.kind is not dict:
-                rule = self.option.range.words
-            raise InputError(f"must be {rule}, got {value!r}", field=self.name)
+        about = self.option or Option("")
+        if about.range is not None and self.kind is not dict:
+            about.range.require(self.name, value)
+            return
+        if not is_kind(value, Mapping if self.kind is dict else self.kind):
+            raise InputError(f"must be {_WORDS[self.kind]}, got {value!r}", field=self.name)
         if value == "" != self.default:
             raise InputError("must not be empty", field=self.name)
-        if self.option is None:
-            return
-        if self.option.choices and value not in self.option.choices:
-            known = " or ".join(self.option.choices)
+        if about.choices and value not in about.choices:
+            known = " or ".join(about.choices)
             raise InputError(f"must be {known}, got {value!r}", field=self.name)
-        if self.option.parse is not None:
-            self.option.parse(value)
-        if self.option.range is not None:
-            numbers: Mapping[str, Any] = value if self.kind is dict else {"": value}
-            if not all(isinstance(key, str) for key in numbers):
+        if about.parse is not None:
+            about.parse(value)
+        if about.range is None:
+            return
+        for key, number in value.items():
+            if not isinstance(key, str):
                 raise InputError(f"must have names as keys, got {value!r}", field=self.name)
-            for key, number in numbers.items():
-                try:
-                    self.option.range.require(self.name, number)
-                except InputError as error:
-                    raise InputError(f"{key} {error.rule}".strip(), field=self.name) from None
+            if rule := about.range.refusal(number):
+                raise InputError(f"{key} {rule}", field=self.name)
 
 
 _KINDS: dict[str, type] = {

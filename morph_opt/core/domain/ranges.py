@@ -49,6 +49,10 @@ class Range:
             return False
         return self.low <= value <= self.high and not (self.above and value == self.low)
 
+    def refusal(self, value: object) -> str:
+        """Return the rule that a value breaks; "" if it is in the range."""
+        return "" if self.holds(value) else f"must be {self.words}, got {_short(value)}"
+
     def require(self, field: str, value: object) -> None:
         """Refuse a value outside the range.
 
@@ -57,8 +61,8 @@ class Range:
         InputError
             Naming the field and the range.
         """
-        if not self.holds(value):
-            raise InputError(f"must be {self.words}, got {_short(value)}", field=field)
+        if rule := self.refusal(value):
+            raise InputError(rule, field=field)
 
     def parse(self, text: str) -> float:
         """Return the number in a text: an `int` if the range is of whole numbers, else a `float`.

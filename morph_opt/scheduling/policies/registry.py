@@ -96,31 +96,38 @@ def _spec(word: str, given: Any, *, follow: bool = True) -> PolicySpec[Any]:
     InputError
         If there is none of this name, or the value makes none.
     """
-    kind, known = _KINDS[word], _KNOWN[word]
-    if isinstance(given, str) and given in known:
-        return known[given]
-    name, maker = given if isinstance(given, str) else name_of_value(word, given), given
-    # Of a family such as gavel, no other name is an import path.
-    slip = any(one.startswith(f"{name.partition(':')[0]}:") for one in known)
-    if isinstance(given, kind):
-        # Every use gets a copy, so that none sees what another left in it.
-        maker = lambda *_: copy.deepcopy(given)  # noqa: E731
-    if not isinstance(given, str):
+    if isinstance(given, str):
+        if given in _KNOWN[word]:
+            return _KNOWN[word][given]
+        name, maker = given, _imported(word, given, follow=follow)
+    else:
+        name, maker = name_of_value(word, given), given
         remember(given, name)
-    elif not follow and not slip:
-        require_allowed(name, f"--{word}")
-    if isinstance(given, str) and (follow or slip or ":" not in name):
-        maker = None if slip else extension(_GROUPS[word], name)
-    if maker is None:
-        other = "objective" if word == "policy" else "policy"
+        if isinstance(given, _KINDS[word]):
+            # Every use gets a copy, so that none sees what another left in it.
+            maker = lambda *_: copy.deepcopy(given)  # noqa: E731
+    options = tuple(OPTIONS) if word == "policy" else ()
+    make = partial(_made, word, name, maker)
+    return PolicySpec(name, make, "", "", "", options, "yes", workers="yes", draws="yes")
+
+
+def _imported(word: str, name: str, *, follow: bool) -> Any:
+    """Return the object of a user's own name, or the import path itself if it is not followed."""
+    # Of a family such as gavel, no other name is an import path.
+    if not any(known.startswith(f"{name.partition(':')[0]}:") for known in _KNOWN[word]):
+        if not follow:
+            require_allowed(name, f"--{word}")
+        found = name if ":" in name and not follow else extension(_GROUPS[word], name)
+        if found is not None:
+            return found
+    other = "objective" if word == "policy" else "policy"
+    if name in _KNOWN[other]:
         what = "an objective of the policy milp" if word == "policy" else "a policy"
         rule = f"{name!r} is {what}: give it as {typed(f'--{other}')}"
-        if name not in _KNOWN[other]:
-            own = f"or package.module:{'factory' if word == 'policy' else 'Class'} of your own"
-            rule = unknown(word, name, sorted(known), own)
-        raise InputError(rule, field=f"--{word}")
-    make, options = partial(_made, word, name, maker), tuple(OPTIONS) if kind is Policy else ()
-    return PolicySpec(name, make, "", "", "", options, "yes", workers="yes", draws="yes")
+    else:
+        own = f"or package.module:{'factory' if word == 'policy' else 'Class'} of your own"
+        rule = unknown(word, name, sorted(_KNOWN[word]), own)
+    raise InputError(rule, field=f"--{word}")
 
 
 def _made(word: str, name: str, maker: Any, belief: SpeedModel, options: PolicyOptions) -> Any:
