@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from morph_opt.core.documents import Fields, read_toml
-from morph_opt.core.documents.options import read_given
+from morph_opt.core.documents.fields import read_given
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.units import HOUR_S

@@ -9,7 +9,7 @@ from typing import Any
 
 from formulations.resources import SIDES
 from morph_opt.core.documents import Fields, key_lines, read_toml
-from morph_opt.core.documents.options import read_given
+from morph_opt.core.documents.fields import read_given
 from morph_opt.core.domain import InputError, NodeType, Range
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.core.domain.options import documented, option, require_all, settings

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.core.documents.options import options_table
+from morph_opt.core.documents.fields import options_table
 from morph_opt.core.domain import InputError
 from morph_opt.core.version import __version__
 from morph_opt.live.execution import Executor

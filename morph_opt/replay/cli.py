@@ -22,13 +22,7 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.clusters.short import EqualNodes
 from morph_opt.inputs.traces.format import STATE_TRACE
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
-from morph_opt.replay.scenario import (
-    PARTS,
-    Failures,
-    Scenario,
-    Workload,
-    read_scenario,
-)
+from morph_opt.replay.scenario import PARTS, Failures, Scenario, Workload, read_scenario
 from morph_opt.scheduling.policies.options import OPTIONS, Scheduler
 from morph_opt.simulation.engine.config import ReplayConfig
 

@@ -316,10 +316,7 @@ def _require_fitting(
 
 
 def _possible(
-    source: LoadedTrace,
-    scenario: Scenario,
-    belief: SpeedModel,
-    stranded: Iterable[tuple[Job, str]],
+    source: LoadedTrace, scenario: Scenario, belief: SpeedModel, stranded: Iterable[tuple[Job, str]]
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
     """Return the trace without jobs that can never run, and those, or refuse them."""
     trace, cluster = source.trace, scenario.cluster

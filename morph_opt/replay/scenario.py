@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from morph_opt.core.documents import Fields, exists, key_lines, read_toml, toml_text
-from morph_opt.core.documents.options import options_table, read_options
+from morph_opt.core.documents.fields import options_table, read_options
 from morph_opt.core.domain import SEEDS, Cluster, InputError, Range, Trace, default_cluster
 from morph_opt.core.domain.arguments import require_type, shown
 from morph_opt.core.domain.nearest import did_you_mean

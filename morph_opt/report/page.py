@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from morph_opt.core.documents.packaged import packaged_text
+from morph_opt.core.documents.source import packaged_text
 from morph_opt.core.documents.style import PALETTE
 from morph_opt.core.table import Table
 from morph_opt.report import documents, tabular, words

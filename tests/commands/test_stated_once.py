@@ -12,7 +12,7 @@ import pytest
 from morph_opt.core.commandline.options import add_options, flagged, given_options
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.documents import Fields, key_lines, parse_toml, toml_text
-from morph_opt.core.documents.options import options_table, read_options
+from morph_opt.core.documents.fields import options_table, read_options
 from morph_opt.core.domain import InputError, Range
 from morph_opt.core.domain.errors import on_command_line
 from morph_opt.core.domain.options import asked, changed, documented, option, settings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.core.documents import JSON_BYTES, read_bytes, read_text, write_atomically
-from morph_opt.core.documents.limits import LIMIT_VARIABLE
+from morph_opt.core.documents.source import LIMIT_VARIABLE
 from morph_opt.core.domain import InputError, default_cluster
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario

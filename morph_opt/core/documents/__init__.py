@@ -1,7 +1,6 @@
 """Reading and writing of files: strict readers with limits of size, and an atomic writer."""
 
 from morph_opt.core.documents.fields import Fields
-from morph_opt.core.documents.limits import JSON_BYTES, LIMIT_VARIABLE, LINES_BYTES, TOML_BYTES
 from morph_opt.core.documents.parse import (
     key_lines,
     parse_json,
@@ -11,6 +10,10 @@ from morph_opt.core.documents.parse import (
     read_toml,
 )
 from morph_opt.core.documents.source import (
+    JSON_BYTES,
+    LIMIT_VARIABLE,
+    LINES_BYTES,
+    TOML_BYTES,
     exists,
     is_file,
     not_a_file,

@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from morph_opt.core.documents.limits import (
+from morph_opt.core.documents.source import (
     BYTES_PER_VALUE,
     DEPTH,
     JSON_BYTES,
@@ -21,8 +21,8 @@ from morph_opt.core.documents.limits import (
     TEXT_CHARACTERS,
     TOML_BYTES,
     raised,
+    read_text,
 )
-from morph_opt.core.documents.source import read_text
 from morph_opt.core.domain.errors import InputError
 
 _LARGEST = 1 << 1023
@@ -97,7 +97,7 @@ def parse_json(
     ------
     InputError
         If it is not JSON, names a key of an object twice, or breaks a limit of
-        `morph_opt.core.documents.limits`.
+        `morph_opt.core.documents.source`.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def parse_toml(text: str, file: str | None) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If it is not TOML, or breaks a limit of `morph_opt.core.documents.limits`.
+        If it is not TOML, or breaks a limit of `morph_opt.core.documents.source`.
     """
     if len(text) > raised(TOML_BYTES):
         rule = f"must have at most {raised(TOML_BYTES)} characters; {LIMIT_VARIABLE} raises that"

@@ -1,4 +1,7 @@
-"""Reading of plain files of limited size; anything else raises `InputError`."""
+"""Reading of plain files of limited size; anything else raises `InputError`.
+
+``docs/limits.md`` lists the limits. Files of the package itself are trusted and have none.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,44 @@ import lzma
 import os
 import stat
 import sys
+import tomllib
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from morph_opt.core.documents.limits import (
-    LIMIT_VARIABLE,
-    LINE_CHARACTERS,
-    MIB,
-    XZ_MEMORY_BYTES,
-    raised,
-)
 from morph_opt.core.domain.errors import InputError
+
+LIMIT_VARIABLE = "MORPH_OPT_MAX_FILE_MIB"
+"""Environment variable, a whole number of MiB, that raises every smaller size limit to it."""
+
+MIB = 1 << 20
+TOML_BYTES = 8 * MIB
+"""Largest TOML text: it is parsed in Python, about a second per megabyte."""
+JSON_BYTES = 64 * MIB
+"""Largest JSON document, unpacked."""
+LINES_BYTES = 256 * MIB
+"""Largest file read line by line, unpacked: CSV, JSON lines, traces, MPS, solutions."""
+
+BYTES_PER_VALUE = 16
+"""Divisor of a JSON document's size limit that gives its largest number of values."""
+
+DEPTH = 64
+"""Largest number of nested levels of a JSON or TOML document."""
+KEY_PARTS = 32
+"""Largest number of parts of a dotted TOML key; the parser's time grows with its square."""
+TEXT_CHARACTERS = 100_000
+"""Largest number of characters of a string in a JSON or TOML document."""
+LINE_CHARACTERS = 4_000_000
+"""Largest number of characters of a line of a log."""
+COLUMNS = 1_000
+"""Largest number of columns of a CSV header."""
+XZ_MEMORY_BYTES = 256 * MIB
+"""Largest memory for unpacking an ``.xz`` file (``xz -9`` takes 65 MiB)."""
 
 _CHUNK = 1 << 18
 _PACKED = (".gz", ".xz")
@@ -34,6 +59,22 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISLNK, "a symbolic link"),
 )
+
+
+def raised(limit_bytes: int) -> int:
+    """Return the larger of a limit and `LIMIT_VARIABLE`.
+
+    Raises
+    ------
+    InputError
+        If the variable is set and is no whole number of at least 1.
+    """
+    text = os.environ.get(LIMIT_VARIABLE, "")
+    if not text:
+        return limit_bytes
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) >= 1):
+        raise InputError(f"must be a whole number of MiB, got {text!r}", field=LIMIT_VARIABLE)
+    return max(limit_bytes, int(text) * MIB)
 
 
 def not_a_file(mode: int) -> str | None:
@@ -222,3 +263,28 @@ def _require_size(size: int, most: int, file: str) -> None:
     if size > most:
         rule = f"must be at most {most // MIB} MiB (unpacked); {LIMIT_VARIABLE} raises that"
         raise InputError(rule, file=file)
+
+
+# ---------------------------------------------------------------- files of the package
+
+
+def packaged_text(package: str, *path: str) -> str:
+    """Return the UTF-8 text of a file in an installed package.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the package has no such file: the installation is not whole.
+    """
+    return resources.files(package).joinpath(*path).read_text("utf-8")
+
+
+def packaged_toml(package: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file in a package.
+
+    Raises
+    ------
+    FileNotFoundError
+        As `packaged_text`.
+    """
+    return tomllib.loads(packaged_text(package, name))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 
 BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
 PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from morph_opt.core.documents.limits import COLUMNS, LINES_BYTES
-from morph_opt.core.documents.source import read_text
+from morph_opt.core.documents.source import COLUMNS, LINES_BYTES, read_text
 from morph_opt.core.domain._validate import beyond
 from morph_opt.core.domain.errors import InputError, shown
 from morph_opt.core.domain.nearest import did_you_mean

@@ -2,7 +2,7 @@
 
 A subject (jobs, scheduler, engine, failures) is a frozen dataclass whose fields are made by
 `option`. From it follow the options of command lines (`morph_opt.core.commandline.options`), the
-tables of TOML files and the JSON schema (`morph_opt.core.documents.options`), the names of a sweep,
+tables of TOML files and the JSON schema (`morph_opt.core.documents.fields`), the names of a sweep,
 every refusal of a value, and the tables of ``docs/options.md``: a new field is in all of them.
 """
 

@@ -107,11 +107,7 @@ class Trace:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        jobs: Iterable[Job],
-        description: str = "",
-        searches: Iterable[Search] = (),
+        cls, name: str, jobs: Iterable[Job], description: str = "", searches: Iterable[Search] = ()
     ) -> Trace:
         """Return a trace of these jobs, sorted by submission (stable).
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import unknown
 

@@ -16,7 +16,7 @@ from morph_opt.core.documents import (
     read_text,
     write_atomically,
 )
-from morph_opt.core.documents.limits import BYTES_PER_VALUE, raised
+from morph_opt.core.documents.source import BYTES_PER_VALUE, raised
 from morph_opt.core.domain import Cluster, InputError
 from morph_opt.inputs.topology.graph import cluster_to_graph
 from morph_opt.inputs.topology.reading import cluster_from_graph

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from morph_opt.core.documents import JSON_BYTES, parse_json
-from morph_opt.core.documents.limits import raised
+from morph_opt.core.documents.source import raised
 from morph_opt.core.domain import InputError
 from morph_opt.live.scheduler import AwayError, RefusedError
 from morph_opt.live.settings import Settings

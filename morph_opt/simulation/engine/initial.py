@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from morph_opt.core.domain import (
-    Assignment,
-    Cluster,
-    InputError,
-    Job,
-    JobState,
-    RoundState,
-    Trace,
-)
+from morph_opt.core.domain import Assignment, Cluster, InputError, Job, JobState, RoundState, Trace
 from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunFacts, RunLookup
 from morph_opt.scheduling.strict.rules import AllocationError, StateFacts

@@ -18,11 +18,7 @@ from morph_opt.core.domain import Cluster, InputError
 from morph_opt.core.domain.job import LATEST_S
 from morph_opt.simulation.events.log import NodeStatus
 
-EVENT_STATUS = {
-    "fail": NodeStatus.FAILED,
-    "drain": NodeStatus.DRAINED,
-    "return": NodeStatus.UP,
-}
+EVENT_STATUS = {"fail": NodeStatus.FAILED, "drain": NodeStatus.DRAINED, "return": NodeStatus.UP}
 _COLUMNS = ("time_s", "node", "event")
 
 

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.inputs.perf.analytic.architecture import CONSTANT_NAMES, Architecture
 from morph_opt.inputs.perf.parameters import PRIOR
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from morph_opt.core.documents.packaged import packaged_text
+from morph_opt.core.documents.source import packaged_text
 from morph_opt.inputs.perf.analytic.model import AnalyticModel
 from morph_opt.inputs.perf.analytic.modelfile import entries_of, population_of
 from morph_opt.inputs.perf.analytic.prior import Population

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain._validate import require_int
 from morph_opt.core.domain.nearest import unknown

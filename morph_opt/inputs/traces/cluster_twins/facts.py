@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 
 RUN_EDGES_S = tuple(float(1 << k) for k in range(22))
 """Run times at which the CDFs are published."""

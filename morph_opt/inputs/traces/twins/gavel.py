@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.core.domain import InputError, Job, Trace
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.inputs.perf.tables.gavel import GavelTable, GavelThroughputs, Key

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.core.domain import A800_NODE, ExecutionPlan, default_cluster
 
 SIZE_CLASSES = 3

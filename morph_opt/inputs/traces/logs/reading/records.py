@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from morph_opt.core.documents import LINES_BYTES, Fields, Row, parse_json, stream_lines, stream_text
-from morph_opt.core.documents.limits import COLUMNS, LINE_CHARACTERS
+from morph_opt.core.documents.source import COLUMNS, LINE_CHARACTERS
 from morph_opt.core.domain import InputError
 
 _BLANKS = " \t\r\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from morph_opt.core.documents.packaged import packaged_toml
+from morph_opt.core.documents.source import packaged_toml
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import shown
 from morph_opt.inputs.traces.logs.reading.row import RANK, LogRow
