@@ -1,4 +1,4 @@
-"""``python -m benchmarks.instances list|solve|check|make``: the library of instances."""
+"""``python -m benchmarks.instances list|solve|check|make|hunt``: the library of instances."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from morph_opt.core.domain import SEEDS, InputError, Range
 if TYPE_CHECKING:
     from benchmarks.instances.certificates import Seeded
     from benchmarks.instances.fleets import Fleet
-    from formulations.arrays import Floats
-    from formulations.linear_model import LinearModel
+    from benchmarks.instances.library import Instance
 
 _SECONDS = Number(Range(0.0, 1e6))
 
@@ -62,7 +61,7 @@ def make_parser() -> LineParser:
         metavar="SOLUTION",
         type=Path,
         help="file of HiGHS, SCIP, CBC, GLPK, Gurobi or CPLEX, or lines 'name value'; "
-        "of a round or fleet by seed: its certificate",
+        "of a round or fleet by seed also its certificate (.json)",
     )
     check.add_argument("--folder", type=Path, help="folder of the library (that of the repository)")
     check.set_defaults(run=_check)
@@ -70,9 +69,41 @@ def make_parser() -> LineParser:
     make = commands.add_parser("make", help="the library anew: equal seeds, equal files")
     make.add_argument("--out", type=Path, help="folder; the library itself by default")
     make.add_argument("--large", action="store_true", help="also those too large to commit")
+    make.add_argument(
+        "--mps",
+        action="store_true",
+        help="only the MILP of each as OUT/NAME.mps.xz; needs --out and --only",
+    )
     make.add_argument("--only", help="only names that contain this text")
     make.add_argument("--time-limit-s", type=_SECONDS, default=60.0, help="per solver and file")
     make.set_defaults(run=_make)
+
+    written = commands.add_parser("form", help="print the form of a submission to MIPLIB")
+    written.add_argument("--folder", type=Path, help="folder of the library (the repository's)")
+    written.set_defaults(run=_form)
+
+    table = commands.add_parser("tables", help="print the tables of the hard instances")
+    table.add_argument("--folder", type=Path, help="folder of the library (the repository's)")
+    table.set_defaults(run=_tables)
+
+    hunting = commands.add_parser("hunt", help="run a solver for better solutions and bounds")
+    hunting.add_argument("--only", default="", help="only names that contain this text")
+    hunting.add_argument("--folder", type=Path, help="folder of the library (the repository's)")
+    hunting.add_argument(
+        "--solver",
+        default="highs-default",
+        help="name; python -m morph_opt.solvers; 'ladder' is this project's own (%(default)s)",
+    )
+    hunting.add_argument(
+        "--cpu-s",
+        type=_SECONDS,
+        default=60.0,
+        help="processor seconds per instance; wall-clock seconds but for highs-default "
+        "(%(default)s)",
+    )
+    hunting.add_argument("--threads", type=whole(1, 1024), default=1, help="(%(default)s)")
+    hunting.add_argument("--start", action="store_true", help="begin with the best-known solution")
+    hunting.set_defaults(run=_hunt)
     return parser
 
 
@@ -83,13 +114,22 @@ def _folder(options: argparse.Namespace) -> Path:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from benchmarks.instances.library import read_table
+    from benchmarks.instances.named import tables
 
-    rows = read_table(_folder(options))
+    for folder, rows in tables(_folder(options)).items():
+        if folder:
+            print()
+        _list_stored(rows, folder)
+    _list_rounds(_folder(options))
+    _list_fleets(_folder(options))
+    return 0
+
+
+def _list_stored(rows: Sequence[Instance], folder: str) -> None:
     width = max((len(row.name) for row in rows), default=8)
     print(
-        f"{'instance':<{width}} {'gpus':>5} {'jobs':>5} {'running':>7} {'load':>7} {'rows':>6} "
-        f"{'columns':>7} {'best':>12} {'gap':>8}  proof"
+        f"{folder or 'instance':<{width}} {'gpus':>5} {'jobs':>5} {'running':>7} {'load':>7} "
+        f"{'rows':>6} {'columns':>7} {'best':>12} {'gap':>8}  proof"
     )
     for row in rows:
         gap = (row.bound - row.best) / max(abs(row.best), 1e-12)
@@ -97,24 +137,18 @@ def _list(options: argparse.Namespace) -> int:
             f"{row.name:<{width}} {row.gpus:>5} {row.jobs:>5} {row.running:>7} {row.load:>7.2f} "
             f"{row.rows:>6} {row.columns:>7} {-row.best:>12.6g} {gap:>8.1e}  {row.proof}"
         )
-    _list_rounds(_folder(options))
-    _list_fleets(_folder(options))
-    return 0
 
 
 def _list_rounds(folder: Path) -> None:
     """The rounds by seed that have a certificate; they are maximised."""
-    from benchmarks.instances.certificates import FOLDER, SEEDED, read_certificate
+    from benchmarks.instances.certificates import FOLDER, SEEDED
+    from benchmarks.instances.named import certificate
 
-    files = [(one, folder / FOLDER / f"{one.name}.json") for one in SEEDED]
-    given = []
-    for one, path in files:
-        if path.is_file():
-            found = read_certificate(path)
-            if found.instance != one.name:
-                rule = f"must be {one.name!r}, got {found.instance!r}"
-                raise InputError(rule, file=str(path), field="instance")
-            given.append((one, found))
+    given = [
+        (one, certificate(folder, one))
+        for one in SEEDED
+        if (folder / FOLDER / f"{one.name}.json").is_file()
+    ]
     if given:
         head = f"{'best':>14} {'bound':>14} {'gap':>8} {'by prices':>14}  proof"
         print(f"\n{'round by seed':<36} {head}")
@@ -137,33 +171,18 @@ def _list_fleets(folder: Path) -> None:
         print(f"{one.instance:<36} {nodes:>14} {one.best:>14g} {one.bound:>14g} {one.gap:>8.1e}")
 
 
-def _known(
-    options: argparse.Namespace,
-) -> tuple[LinearModel, float, float, Floats | None]:
-    """Model, best known value and bound, both maximised, and a start if one is asked for."""
-    from benchmarks.instances.fleets import FOLDER as FLEET_FOLDER
-    from benchmarks.instances.fleets import fleet_named, read_fleet_certificate
-    from benchmarks.instances.library import find, load, load_best
-
-    folder = _folder(options)
-    fleet = fleet_named(options.instance)
-    if fleet is not None:
-        folder = folder / FLEET_FOLDER
-        found = read_fleet_certificate(folder / f"{fleet.name}.json")
-        model, best, bound = load(folder, fleet.name), -found.best, -found.bound
-    else:
-        instance = find(folder, options.instance)
-        model, best, bound = load(folder, instance.name), instance.best, instance.bound
-    start = load_best(folder, options.instance, model) if options.start else None
-    return model, best, bound, start
-
-
 def _solve(options: argparse.Namespace) -> int:
-    from benchmarks.instances.solution import write_solution
+    from benchmarks.instances.named import named
+    from benchmarks.instances.solution import read_solution, write_solution
     from morph_opt.scheduling.solvers.outcome import Limits, Status
     from morph_opt.scheduling.solvers.registry import make_solver
 
-    model, best, bound, start = _known(options)
+    known = named(_folder(options), options.instance)
+    model, start = known.model, None
+    if options.start:
+        if known.solution is None:
+            raise InputError("no solution of a round by seed is stored", field="--start")
+        start = read_solution(known.solution, model).x
     limits = Limits(options.gap, options.time_limit_s, options.nodes, seed=options.seed)
     solver = make_solver(options.solver)
     for option, asked, can in (
@@ -181,7 +200,7 @@ def _solve(options: argparse.Namespace) -> int:
     print(f"objective  {-outcome.objective:.9g} (minimised, as in the MPS file)")
     print(f"bound      {-outcome.bound:.9g}")
     print(f"gap        {outcome.gap:.3g}")
-    print(f"best known {-best:.9g}, bound {-bound:.9g}")
+    print(f"best known {-known.best:.9g}, bound {-known.bound:.9g}")
     print(
         f"seconds    {outcome.build_s:.4f} build, {outcome.solve_s:.4f} solve, "
         f"{outcome.check_s:.4f} check"
@@ -194,28 +213,35 @@ def _solve(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    import numpy as np
-
     from benchmarks.instances.certificates import seeded
-    from benchmarks.instances.checking import check_solution
     from benchmarks.instances.fleets import fleet_named
-    from benchmarks.instances.library import find
 
     one, fleet = seeded(options.instance), fleet_named(options.instance)
     if (one or fleet) and options.folder is not None:
         raise InputError("what has a seed is made anew and read from nowhere", field="--folder")
-    if one is not None:
+    if one is not None and options.solution.suffix == ".json":
         return _check_certificate(one, options.solution)
     if fleet is not None:
         return _check_fleet(fleet, options.solution)
-    folder = _folder(options)
-    instance = find(folder, options.instance)
-    verdict = check_solution(folder, instance, options.solution)
+    return _check_solution(options)
+
+
+def _check_solution(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from benchmarks.instances.checking import check_point
+    from benchmarks.instances.named import named
+    from benchmarks.instances.solution import read_solution
+
+    known = named(_folder(options), options.instance)
+    assert known.problem is not None
+    point = read_solution(options.solution, known.model)
+    verdict = check_point(known.model, known.problem, point, known)
     for complaint in verdict.complaints:
         print(f"{options.solution}: {complaint}", file=sys.stderr)
     if np.isfinite(verdict.objective):
         print(
-            f"objective {-verdict.objective:.9g}, best known {-instance.best:.9g}, "
+            f"objective {-verdict.objective:.9g}, best known {-known.best:.9g}, "
             f"gap to the proven bound {verdict.gap:.3g}"
             + (": better than the best known" if verdict.improves else "")
         )
@@ -265,43 +291,109 @@ def _check_fleet(one: Fleet, path: Path) -> int:
 
 def _make(options: argparse.Namespace) -> int:
     """Make what the options name; `NoPointError` if no solver finds a point."""
-    from benchmarks.instances.building import build, recipes
+    from benchmarks.instances.building import build, make_hard, make_series, recipes
     from benchmarks.instances.certificates import SEEDED
     from benchmarks.instances.fleets import FLEETS
+    from benchmarks.instances.hard import HARD
     from benchmarks.instances.proving import (
         proven,
         proven_fleet,
         write_certificate,
         write_fleet,
     )
+    from benchmarks.instances.series import SERIES
 
-    wanted = [
-        recipe
-        for recipe in recipes()
-        if (options.only or "") in recipe.name and (options.large or not recipe.large)
-    ]
-    rounds = [
-        one
-        for one in SEEDED
-        if (options.only or "") in one.name and (options.large or not one.large)
-    ]
-    fleets = [one for one in FLEETS if (options.only or "") in one.name]
-    if not wanted and not rounds and not fleets:
+    def wanted(name: str, *, large: bool = False) -> bool:
+        return (options.only or "") in name and (options.large or not large)
+
+    if options.mps:
+        return _make_mps(options)
+    plain = [one for one in recipes() if wanted(one.name, large=one.large)]
+    rounds = [one for one in SEEDED if wanted(one.name, large=one.large)]
+    fleets = [one for one in FLEETS if wanted(one.name)]
+    hard = [one for one in HARD if wanted(one.name)]
+    series = [one for one in SERIES if wanted(one.name)]
+    if not any((plain, rounds, fleets, hard, series)):
         raise InputError(f"no instance has {options.only!r} in its name", field="--only")
     folder = options.out if options.out is not None else _folder(argparse.Namespace(folder=None))
-    if wanted:
-        build(folder, wanted, options.time_limit_s, lambda line: print(line, flush=True))
-    for one in rounds:
-        found = proven(one, options.time_limit_s)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    if plain:
+        build(folder, plain, options.time_limit_s, say)
+    for one in hard:
+        say(make_hard(folder, one).words)
+    for of in series:
+        for row in make_series(folder, of, options.time_limit_s):
+            say(row.words)
+    for seed in rounds:
+        found = proven(seed, options.time_limit_s)
         write_certificate(folder, found)
-        print(
-            f"{one.name}: best {found.best:.9g}, bound {found.least:.9g} ({found.prover})",
-            flush=True,
-        )
+        say(f"{seed.name}: best {found.best:.9g}, bound {found.least:.9g} ({found.prover})")
     for fleet in fleets:
         made = proven_fleet(fleet, options.time_limit_s)
         write_fleet(folder, *made)
-        print(f"{fleet.name}: best {made[0].best:g}, bound {made[0].bound:g}", flush=True)
+        say(f"{fleet.name}: best {made[0].best:g}, bound {made[0].bound:g}")
+    return 0
+
+
+def _make_mps(options: argparse.Namespace) -> int:
+    """Write the MILP of every instance that the options name."""
+    from benchmarks.instances.named import every_name, named
+    from morph_opt.core.documents.model import write_model
+
+    if options.out is None or not options.only:
+        raise InputError("needs --out FOLDER and --only TEXT", field="--mps")
+    folder = _folder(argparse.Namespace(folder=None))
+    names = [name for name in every_name(folder) if options.only in name]
+    if not names:
+        raise InputError(f"no instance has {options.only!r} in its name", field="--only")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        model = named(folder, name).model
+        write_model(model, options.out / f"{name}.mps.xz")
+        print(f"{name}: {model.rows} rows, {model.columns} columns", flush=True)
+    return 0
+
+
+def _form(options: argparse.Namespace) -> int:
+    from benchmarks.instances.submission import form
+
+    print(form(_folder(options)), end="")
+    return 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from benchmarks.instances.submission import compared, summary
+
+    print(summary(_folder(options)), compared(_folder(options)), sep="\n\n")
+    return 0
+
+
+def _hunt(options: argparse.Namespace) -> int:
+    from benchmarks.instances.hard import FOLDER
+    from benchmarks.instances.hunting import hunt
+    from benchmarks.instances.library import read_table
+
+    folder = _folder(options) / FOLDER
+    rows = [row for row in read_table(folder) if options.only in row.name]
+    if not rows:
+        raise InputError(f"no hard instance has {options.only!r} in its name", field="--only")
+    for row in rows:
+        run = hunt(
+            folder,
+            row,
+            options.solver,
+            options.cpu_s,
+            threads=options.threads,
+            start=options.start,
+        )
+        print(
+            f"{row.name}: {run.status} in {run.cpu_s:.4g} s, objective {-run.value:.9g}, "
+            f"bound {-run.bound:.9g}, gap {run.gap:.2g}",
+            flush=True,
+        )
     return 0
 
 

@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.instances.hard import FOLDER as HARD_FOLDER
+from benchmarks.instances.hard import Hard, build_hard
 from benchmarks.instances.library import (
     TABLE,
     Instance,
+    load,
+    load_best,
     read_table,
+    write_sums,
     write_table,
 )
 from benchmarks.instances.round_json import to_json
@@ -24,13 +30,17 @@ from benchmarks.instances.rounds import (
     requested_gpus,
     side_by_side,
 )
+from benchmarks.instances.runs import read_runs, settled, write_runs
+from benchmarks.instances.series import FOLDER as SERIES_FOLDER
+from benchmarks.instances.series import JOBS, Series, jobs_of, read_jobs, write_jobs
 from benchmarks.instances.solution import write_solution
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
+from formulations.mps import to_mps
 from formulations.round.tables import RoundProblem
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.documents.model import write_model
-from morph_opt.core.domain import RoundState
+from morph_opt.core.domain import InputError, RoundState
 from morph_opt.core.domain.errors import ContractError
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.traces.twins.morphling import TWINS
@@ -97,11 +107,11 @@ def recipes() -> Iterator[Recipe]:
     """All instances, committed ones first."""
     for objective in OBJECTIVES:
         for trace in TWINS:
-            for load in LOADS:
+            for word in LOADS:
                 # Seed by seed bp has the jobs of base but for their plans, which jct does not ask.
                 seed = 1 if (trace, objective) == ("bp", "jct") else 0
-                if trace != "naive" or load == "peak":  # it has ten jobs in all
-                    yield Recipe(trace, objective, load, seed=seed)
+                if trace != "naive" or word == "peak":  # it has ten jobs in all
+                    yield Recipe(trace, objective, word, seed=seed)
     yield Recipe("base", "throughput", "light", formulation="node_assignment")
     yield Recipe("naive", "throughput", "peak", formulation="node_assignment")
     for parts, trace, objective in (
@@ -111,8 +121,8 @@ def recipes() -> Iterator[Recipe]:
         (16, "base", "throughput"),
         (32, "bp", "throughput"),
     ):
-        for load in COMPOSED_LOADS:
-            recipe = Recipe(trace, objective, load, parts, large=parts == 32 and load == "peak")
+        for word in COMPOSED_LOADS:
+            recipe = Recipe(trace, objective, word, parts, large=parts == 32 and word == "peak")
             if recipe.name not in ILL_POSED:
                 yield recipe
 
@@ -129,17 +139,13 @@ def build(
     time_limit_s
         Of each solver of `PROVERS` on each instance.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    known = {row.name: row for row in read_table(folder)} if (folder / TABLE).is_file() else {}
+    known = _rows(folder)
     for recipe in wanted:
         instance, model, problem, best = _make(recipe, time_limit_s)
         store(folder, instance, model, problem, best)
         known[instance.name] = instance
         write_table(folder, known.values())
-        say(
-            f"{instance.name}: {instance.jobs} jobs, {instance.columns} columns, "
-            f"best {-instance.best:.6g}, bound {-instance.bound:.6g} ({instance.proof})"
-        )
+        say(instance.words)
     return tuple(known.values())
 
 
@@ -156,14 +162,7 @@ def _make(
         formulation=recipe.formulation,
         gpus=state.cluster.gpus,
         nodes=len(state.cluster.nodes),
-        jobs=problem.jobs.count,
-        running=int(problem.jobs.running.sum()),
-        guaranteed=int(problem.jobs.guaranteed.sum()),
-        load=round(requested_gpus(state) / state.cluster.gpus, 3),
-        candidates=problem.candidates.count,
-        rows=model.rows,
-        columns=model.columns,
-        nonzeros=model.nonzeros,
+        **sizes_of(state, problem, model),
         best=objective,
         bound=bound,
         proof=proof,
@@ -187,6 +186,110 @@ def _state(recipe: Recipe) -> tuple[RoundState, SpeedModel, str]:
     ]
     source = f"{recipe.parts} rounds of trace {recipe.trace} seeds 0 to {recipe.parts - 1} (srtf)"
     return side_by_side(chosen), rigid[0][1], source
+
+
+def _rows(folder: Path) -> dict[str, Instance]:
+    """Return the rows of a folder's table by name; make the folder if there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {row.name: row for row in read_table(folder)} if (folder / TABLE).is_file() else {}
+
+
+def make_series(folder: Path, of: Series, time_limit_s: float) -> Iterator[Instance]:
+    """Make the files of a series, round by round; see `build`."""
+    folder = folder / SERIES_FOLDER
+    known = _rows(folder)
+    states, speeds = of.states()
+    jobs = read_jobs(folder) if (folder / JOBS).is_file() else {}
+    write_jobs(folder, jobs | dict(jobs_of(states)))
+    for name, state in states.items():
+        problem, model = model_of(state, speeds, of.objective)
+        best, objective, bound, proof = best_known(model, time_limit_s)
+        known[name] = Instance(
+            name=name,
+            source=f"round {state.index} of trace {of.trace} seed 0 under milp",
+            objective=of.objective,
+            formulation="node_pattern",
+            gpus=state.cluster.gpus,
+            nodes=len(state.cluster.nodes),
+            **sizes_of(state, problem, model),
+            best=objective,
+            bound=bound,
+            proof=proof,
+        )
+        store(folder, known[name], model, problem, best)
+        write_table(folder, known.values())
+        write_sums(folder)
+        yield known[name]
+
+
+def make_hard(folder: Path, one: Hard) -> Instance:
+    """Make the files of a hard instance; a solution that is there and still good is kept.
+
+    Without one, the first is what earlier goals leave, or where jobs are as the round begins, or
+    what HiGHS finds in a few nodes; `benchmarks.instances.hunting` looks for better ones.
+
+    Raises
+    ------
+    NoPointError
+        If HiGHS finds no point.
+    """
+    folder = folder / HARD_FOLDER
+    rows = _rows(folder)
+    built = build_hard(one)
+    problem, model, state = built.problem, built.model, built.posed.state
+    best, runs = _found_before(folder, one.name, model), read_runs(folder)
+    if best is None:
+        runs = tuple(run for run in runs if run.instance != one.name)  # of another model
+        best = built.start
+    if best is None:
+        best = built.point_of(problem.options.stay)
+    if best is None:
+        best = make_solver("highs").solve(model, Hard.EARLIER).x
+    if best is None:
+        raise NoPointError(f"HiGHS found no point of {one.name}")
+    row = Instance(
+        name=one.name,
+        source=one.source,
+        objective=one.objective,
+        formulation=one.formulation,
+        gpus=state.cluster.gpus,
+        nodes=len(state.cluster.nodes),
+        **sizes_of(state, problem, model),
+        best=model.objective(best),
+        bound=built.trivial_bound,
+        proof="each job alone",
+    )
+    row = settled(row, runs)
+    store(folder, row, model, problem, best)
+    write_runs(folder, runs)
+    rows[row.name] = row
+    write_table(folder, rows.values())
+    write_sums(folder)
+    return row
+
+
+def _found_before(folder: Path, name: str, model: LinearModel) -> Floats | None:
+    """Return the solution in the folder, if it is one of the very model; else None."""
+    try:
+        if to_mps(load(folder, name)) != to_mps(model):
+            return None
+        return load_best(folder, name, model)
+    except InputError:
+        return None
+
+
+def sizes_of(state: RoundState, problem: RoundProblem, model: LinearModel) -> dict[str, Any]:
+    """Return the columns of an instance's row that count something."""
+    return {
+        "jobs": problem.jobs.count,
+        "running": int(problem.jobs.running.sum()),
+        "guaranteed": int(problem.jobs.guaranteed.sum()),
+        "load": round(requested_gpus(state) / state.cluster.gpus, 3),
+        "candidates": problem.candidates.count,
+        "rows": model.rows,
+        "columns": model.columns,
+        "nonzeros": model.nonzeros,
+    }
 
 
 @cache

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from benchmarks.instances.library import Instance, load, load_round
-from benchmarks.instances.solution import read_solution
+from benchmarks.instances.solution import Point, read_solution
 from formulations import node_assignment
 from formulations.arrays import Floats, Ints
 from formulations.linear_model import LinearModel
@@ -24,6 +25,20 @@ CLAIM_TOLERANCE = 1e-6
 _START = re.compile(r"x\[(\d+),(\d+)\]")
 _STAY = re.compile(r"s\[(\d+)\]")
 _SHARED = re.compile(r"(?:pair|group)\[([\d,]+),(\d+)\]")
+
+
+class Known(Protocol):
+    """What is known of an instance: its best value and its bound, both maximised."""
+
+    @property
+    def best(self) -> float:
+        """Value of the best solution known."""
+        ...
+
+    @property
+    def bound(self) -> float:
+        """Best proven upper bound."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,11 @@ def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
     """
     model = load(folder, instance.name)
     point = read_solution(solution, model)
+    return check_point(model, load_round(folder, instance.name), point, instance)
+
+
+def check_point(model: LinearModel, problem: RoundProblem, point: Point, known: Known) -> Verdict:
+    """Check a point of a model, and the decision that it is, against the rules of the round."""
     broken = point.broken(model)
     if broken:
         return Verdict(float("nan"), float("inf"), tuple(broken), False)
@@ -72,17 +92,16 @@ def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
     scale = max(1e-9, abs(value))
     if claim is not None and abs(claim - value) > CLAIM_TOLERANCE * scale:
         complaints.append(f"claims an objective of {-claim!r}, it is {-value!r}")
-    if value > instance.bound + CLAIM_TOLERANCE * max(1.0, abs(instance.bound)):
-        complaints.append(f"is better than the proven bound {-instance.bound!r}: one is wrong")
-    problem = load_round(folder, instance.name)
+    if value > known.bound + CLAIM_TOLERANCE * max(1.0, abs(known.bound)):
+        complaints.append(f"is better than the proven bound {-known.bound!r}: one is wrong")
     selection = placed(problem, choice_of(problem, model, x))
     if selection is not None:
         complaints.extend(_broken_rule(problem, selection))
     return Verdict(
         value,
-        relative_gap(value, instance.bound),
+        relative_gap(value, known.bound),
         tuple(complaints),
-        value > instance.best + CLAIM_TOLERANCE * max(1e-9, abs(instance.best)),
+        value > known.best + CLAIM_TOLERANCE * max(1e-9, abs(known.best)),
         selection is not None,
     )
 

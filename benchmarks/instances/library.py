@@ -7,9 +7,11 @@ best solution known, ``library.csv`` the table of features and best-known values
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -30,9 +32,8 @@ from morph_opt.core.documents import (
     write_atomically,
 )
 from morph_opt.core.domain import InputError
-from morph_opt.core.domain.nearest import did_you_mean
 
-TABLE = "library.csv"
+TABLE, SUMS = "library.csv", "SHA256SUMS"
 
 MINIMISED = ("best", "bound")
 """Columns that the table has in the sense of the MPS files: negated, and minimised."""
@@ -89,6 +90,14 @@ class Instance:
             if self.gpus <= limit:
                 return f"<= {limit} GPUs"
         return "> 1024 GPUs"
+
+    @property
+    def words(self) -> str:
+        """Line of a log: size, best value and bound in the sense of the files, and the proof."""
+        return (
+            f"{self.name}: {self.jobs} jobs, {self.columns} columns, "
+            f"best {-self.best:.6g}, bound {-self.bound:.6g} ({self.proof})"
+        )
 
 
 def default_folder() -> Path:
@@ -147,23 +156,37 @@ def write_table(folder: Path, rows: Iterable[Instance]) -> None:
     write_atomically(folder / TABLE, text.getvalue())
 
 
-def find(folder: Path, name: str) -> Instance:
-    """The row of this name.
+def write_sums(folder: Path) -> None:
+    """Write ``SHA256SUMS`` of a folder's data, for ``sha256sum --check``."""
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(sums_of(folder).items())]
+    write_atomically(folder / SUMS, "".join(lines))
+
+
+def sums_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a folder by name, but for pages and ``SHA256SUMS``."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.name != SUMS and path.suffix != ".md"
+    }
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """Return the checksums of ``SHA256SUMS`` by file name.
 
     Raises
     ------
     InputError
-        If there is none.
+        If the file is missing or a line is damaged.
     """
-    rows = read_table(folder)
-    for row in rows:
-        if row.name == name:
-            return row
-    raise InputError(
-        f"unknown instance {name!r}{did_you_mean(name, [row.name for row in rows])}; "
-        f"python -m benchmarks.instances list shows the {len(rows)} that there are",
-        field="INSTANCE",
-    )
+    path = folder / SUMS
+    found = {}
+    for at, line in enumerate(read_text(path, LINES_BYTES).splitlines(), start=1):
+        digest, gap, name = line.partition("  ")
+        if not (gap and name and re.fullmatch("[0-9a-f]{64}", digest)):
+            raise InputError("must be a checksum, two spaces and a name", file=str(path), line=at)
+        found[name] = digest
+    return found
 
 
 def load(folder: Path, name: str) -> LinearModel:

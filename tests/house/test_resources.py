@@ -19,6 +19,7 @@ STATE_THEM = {
     "morph_opt/core/domain/catalog.py": "amounts of hardware that is known",
     "morph_opt/inputs/clusters/short.py": "options of a cluster without a file",
     "morph_opt/inputs/perf/analytic/support.py": "demands that follow from the model's equations",
+    "benchmarks/instances/messy.py": "amounts of drawn clusters and demands",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
     "benchmarks/checks/replays/documents.py": "imports nothing of the project",
     "benchmarks/checks/replays/places.py": "imports nothing of the project",

@@ -14,13 +14,13 @@ from benchmarks.instances.checking import check_solution, choice_of, placed
 from benchmarks.instances.library import (
     Instance,
     default_folder,
-    find,
     load,
     load_best,
     load_round,
     read_table,
     write_table,
 )
+from benchmarks.instances.named import require_stored
 from morph_opt.core.domain import InputError
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 from morph_opt.scheduling.solvers.recheck import violated
@@ -193,4 +193,4 @@ def test_a_damaged_table_is_named_by_line_and_field(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1"):
         read_table(tmp_path)
     with pytest.raises(InputError, match="unknown instance"):
-        find(FOLDER, "nosuch")
+        require_stored(FOLDER, "nosuch")

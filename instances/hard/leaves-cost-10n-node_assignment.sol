@@ -1,0 +1,2 @@
+# leaves-cost-10n-node_assignment
+=obj= -0.0

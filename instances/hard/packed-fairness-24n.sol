@@ -1,0 +1,2 @@
+# packed-fairness-24n
+=obj= -0.0

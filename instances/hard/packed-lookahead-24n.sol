@@ -1,0 +1,2 @@
+# packed-lookahead-24n
+=obj= -0.0

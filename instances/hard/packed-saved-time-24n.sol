@@ -1,0 +1,2 @@
+# packed-saved-time-24n
+=obj= -0.0
