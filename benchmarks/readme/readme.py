@@ -42,7 +42,9 @@ def _hours(value: float) -> str:
 
 
 def _gap(row: Row) -> str:
-    return "none" if row.gap_max is None else f"{100.0 * row.gap_max:.2g} %"
+    if row.gap_max is None:
+        return "none"
+    return f"{100.0 * row.gap_max:{',.0f' if row.gap_max >= 1.0 else '.2g'}} %"
 
 
 def _cells(case: Case, row: Row, best_s: float) -> tuple[str, ...]:
@@ -93,6 +95,10 @@ def comparison(results: Results, trace: str) -> str:
     return Table(header, body).to_markdown(spaced=True) + "\n\n" + " ".join(_remarks(shown))
 
 
+_LOOSE = 0.01
+"""Gap above which a round was not solved as it was to be, but ended by its time limit."""
+
+
 def _remarks(shown: Sequence[tuple[Case, Row]]) -> list[str]:
     """What a reader must know to read the table rightly."""
     rows = [row for _, row in shown]
@@ -109,6 +115,8 @@ def _remarks(shown: Sequence[tuple[Case, Row]]) -> list[str]:
             remarks.append(
                 f"{case.scheduler.label} fell back in {row.fallback_rounds} of {row.rounds} rounds."
             )
+        if (row.gap_max or 0.0) > _LOOSE:
+            remarks.append(f"The time limit ends a round of {case.scheduler.label} at {_gap(row)}.")
         if row.guarantee_misses:
             remarks.append(
                 f"{case.scheduler.label} leaves a guarantee short that could be kept in "

@@ -224,6 +224,7 @@ def test_guaranteed_jobs_have_a_column_where_there_are_any() -> None:
         ({"completed": 1}, "Not every job completes under MILP, `jct`."),
         ({"rounds_over_capacity": 3}, "Rounds over capacity: 3."),
         ({"fallback_rounds": 4}, "MILP, `jct` fell back in 4 of 10 rounds."),
+        ({"gap_max": 1.5}, "The time limit ends a round of MILP, `jct` at 150 %."),
         ({"guarantee_misses": 2}, "leaves a guarantee short that could be kept in 2 of 10 rounds."),
     ],
 )
