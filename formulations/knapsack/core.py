@@ -166,6 +166,7 @@ def core_of(items: Items, at: Priced, kept: Ints, worth: float) -> Items | None:
         sizes=sizes,
         which=which,
         core=Core(at.prices, fewest, worth),
+        goals=tuple(goal._replace(value=goal.value[kept]) for goal in items.goals),
     )
 
 

@@ -37,6 +37,24 @@ class Core(NamedTuple):
     worth: float
 
 
+class Goal(NamedTuple):
+    """One of several ranked goals of the items.
+
+    Parameters
+    ----------
+    value
+        Value of each item, shape (I,).
+    size
+        Largest sum of absolute values of a choice: rounding is a share of it.
+    least
+        Value that decisions have to reach; -inf if the goal is not solved yet.
+    """
+
+    value: Floats
+    size: float
+    least: float
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """Items by job in the order of the search, and within a job in the order of ties.
@@ -50,7 +68,8 @@ class Items:
     start
         First item of each job, and the number of items at the end, shape (D + 1,).
     option, value
-        Option (`NONE` for nothing) and value of each item, shape (I,).
+        Option (`NONE` for nothing) of each item, and its value plus the weighted higher goals,
+        shape (I,).
     sizes, which
         Distinct numbers of GPUs per class, in lexicographic order, shape (S, T), and the index of
         each item's number, shape (I,).
@@ -62,6 +81,10 @@ class Items:
         Largest sum of absolute values of a choice: rounding is a share of it.
     core
         Certificate of the items that were left out; None if none were.
+    goals
+        Goals by rank; empty if ``value`` is the only one.
+    rank
+        Index of the goal to be maximised; those before it have a value to reach.
     """
 
     capacity: tuple[int, ...]
@@ -75,6 +98,8 @@ class Items:
     promised: float
     size: float
     core: Core | None = None
+    goals: tuple[Goal, ...] = ()
+    rank: int = 0
 
     @property
     def left_out(self) -> float:
@@ -114,35 +139,53 @@ def least_additions(problem: RoundProblem, enough: int, params: ColumnParams = C
 
 
 def find_items(
-    problem: RoundProblem, level: Level, floors: Sequence[tuple[Level, float]] = ()
+    problem: RoundProblem,
+    level: Level,
+    floors: Sequence[tuple[Level, float]] = (),
+    later: Sequence[Level] = (),
+    by_rank: bool = True,
 ) -> Items:
     """Return the items of a round; a job without an allowed option gets an empty item worth -inf.
 
-    Jobs are in the order of the largest value per GPU of their items. Ties go to fewer attained
-    GPU-seconds, then to the later submission, then to the order of the table. A goal that ranks
-    higher, ``level >= least``, is counted with the value: any weight w >= 0 is valid, because no
-    decision that keeps it is worth less with ``w (level - least)`` added.
+    Jobs are in the order of the largest value per GPU of their items, goal after goal. Ties go to
+    fewer attained GPU-seconds, then to the later submission, then to the order of the table. A goal
+    that ranks higher, ``level >= least``, is counted with the value: any weight w >= 0 is valid,
+    because no decision that keeps it is worth less with ``w (level - least)`` added.
 
     Parameters
     ----------
     floors
         Goals that rank higher, each with the value that decisions must reach.
+    later
+        Goals that rank lower, by rank.
+    by_rank
+        Whether the items have each goal by itself; False: the weighted sum of the goals alone.
     """
     jobs, table, raw = problem.jobs.count, problem.jobs, _unvalued(problem)
     value, weights, promised = _with_floors(level, floors, raw.mine)
     value = np.concatenate([value, raw.rests])
-    kind = np.where(raw.kind == PAYS, np.where(value > 0.0, PAYS, LOSES), raw.kind)
-    best = np.full(jobs, -np.inf)
-    np.maximum.at(best, raw.job, value / np.maximum(1, raw.total))
+    ranked = [*(above for above, _ in floors), level, *later]
+    worths, several = [value], by_rank and len(ranked) > 1
+    if several:
+        worths = [np.concatenate([one.value[raw.mine], raw.rests]) for one in ranked]
+    pays, best = np.zeros(value.size, dtype=bool), []
+    for own in reversed(worths):
+        pays = (own > 0.0) | ((own == 0.0) & pays)
+        best.append(np.full(jobs, -np.inf))
+        np.maximum.at(best[-1], raw.job, own / np.maximum(1, raw.total))
+    kind = np.where(raw.kind == PAYS, np.where(pays, PAYS, LOSES), raw.kind)
     place = np.empty(jobs, dtype=np.int64)
-    order = np.lexsort((-table.submission_s, table.attained_gpu_s, -best))
+    order = np.lexsort((-table.submission_s, table.attained_gpu_s, *(-own for own in best)))
     place[order] = np.arange(jobs)
     # Equal keys keep the order of the table.
     sort = np.lexsort((raw.total, kind, place[raw.job]))
     start = np.concatenate([[0], np.cumsum(np.bincount(place[raw.job], minlength=jobs))])
     value = value[sort]
-    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
-    size = float(np.maximum.reduceat(finite, start[:-1]).sum()) + abs(promised)
+    goals = []
+    if several:
+        least = [least for _, least in floors] + [-np.inf] * (1 + len(later))
+        for own, reached in zip(worths, least, strict=True):
+            goals.append(Goal(own[sort], _largest_sum(own[sort], start), reached))
     return Items(
         raw.capacity,
         order,
@@ -153,8 +196,16 @@ def find_items(
         raw.which[sort],
         weights,
         promised,
-        size,
+        _largest_sum(value, start) + abs(promised),
+        goals=tuple(goals),
+        rank=len(floors) if several else 0,
     )
+
+
+def _largest_sum(value: Floats, start: Ints) -> float:
+    """Return the largest sum of absolute finite values of one item per job."""
+    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
+    return float(np.maximum.reduceat(finite, start[:-1]).sum())
 
 
 class _Unvalued(NamedTuple):

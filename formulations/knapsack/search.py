@@ -15,6 +15,7 @@ from formulations.knapsack.tables import Tables
 from formulations.parameters import KNAPSACK
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
+from formulations.tolerances import ROUNDING
 
 Placed = tuple[Selection | None, bool]
 """Decision with its nodes or None, and whether its lack of nodes is proven."""
@@ -89,19 +90,30 @@ def keeps_rules(problem: RoundProblem, choice: Ints) -> bool:
 
 
 def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
-    """Return the choice that attains the tables' value, shape (J,), by the rule for ties."""
-    items, after = tables.items, tables.after
-    step, option, value = tables.step, items.option.tolist(), items.value.tolist()
+    """Return the choice that attains the tables' value, shape (J,), by the rule for ties.
+
+    Of several goals it attains the value of each, if no single items exclude that.
+    """
+    items, rows = tables.items, [tables.rows(rank) for rank in range(len(tables.goals))]
+    step, option = tables.step, items.option.tolist()
+    values = [goal.value.tolist() for goal in tables.goals]
+    losses = [ROUNDING * goal.size for goal in tables.goals]
     sizes, which, start = items.sizes.tolist(), items.which.tolist(), items.start.tolist()
-    left, place = list(items.capacity), len(after[0]) - 1
+    (value, row, loss), *others = zip(values, rows, losses, strict=True)
+    left, place = list(items.capacity), len(row[0]) - 1
     choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
     for at, job in enumerate(items.job.tolist()):
-        wanted, rest = after[at][place] - tables.rounding, after[at + 1]
+        least, rest = row[at][place] - loss, row[at + 1]
+        more = [(own, table[at + 1], table[at][place] - lost) for own, table, lost in others]
         for item in range(start[at], start[at + 1]):
-            gpus = sizes[which[item]]
-            if all(map(le, gpus, left)) and value[item] + rest[place - step[item]] >= wanted:
+            gpus, state = sizes[which[item]], place - step[item]
+            if (
+                all(map(le, gpus, left))
+                and value[item] + rest[state] >= least
+                and all(own[item] + ahead[state] >= must for own, ahead, must in more)
+            ):
                 choice[job] = option[item]
-                place -= step[item]
+                place = state
                 left = list(map(sub, left, gpus))
                 break
     return choice
@@ -113,7 +125,7 @@ class _Taken:
 
     item: int
     holds: list[tuple[int, int]]
-    worth: float
+    worth: list[float]
     left: tuple[int, ...]
     gangs: list[tuple[Gang, ...]]
 
@@ -135,7 +147,11 @@ class _Search:
         items, nodes = tables.items, problem.nodes
         self._start: list[int] = items.start.tolist()
         self._option: list[int] = items.option.tolist()
-        self._worths: list[float] = items.value.tolist()
+        ranks = range(tables.rank + 1)
+        self._worths: list[list[float]] = [tables.goals[at].value.tolist() for at in ranks]
+        self._rows = [tables.rows(at) for at in ranks]
+        # Values that a decision must reach of the goals that rank higher.
+        self._least = tables.least[: tables.rank]
         self._gpus = [tuple(own) for own in items.gpus.tolist()]
         self._same, self._grain = tables.rounding, KNAPSACK.grain * tables.rounding or 1.0
         size = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
@@ -151,7 +167,9 @@ class _Search:
         self._taken: list[_Taken] = []
         self._gangs: list[tuple[Gang, ...]] = [()] * nodes.classes
         self._left = items.capacity
-        self._at, self._worth = len(tables.after[0]) - 1, -items.promised
+        self._at, self._worth = len(self._rows[0][0]) - 1, [0.0] * len(ranks)
+        if not items.goals:
+            self._worth[0] -= items.promised
 
     def over(self, most_nodes: int, late: Callable[[], bool]) -> Found:
         """Search depth first over at most ``most_nodes`` partial choices, until the deadline.
@@ -194,14 +212,21 @@ class _Search:
 
     def _ranked(self) -> list[tuple[int, int, float]]:
         """Return the next job's items that may improve the best decision, most promising last."""
-        place, step, worths = len(self._taken), self._tables.step, self._worths
-        rest, at, worth, left = self._tables.after[place + 1], self._at, self._worth, self._left
-        least, grain = self._value + self._same, self._grain
+        place, step = len(self._taken), self._tables.step
+        *higher, (own, worth, rest) = [
+            (values, had, rows[place + 1])
+            for values, had, rows in zip(self._worths, self._worth, self._rows, strict=True)
+        ]
+        at, left, least, grain = self._at, self._left, self._value + self._same, self._grain
         found = []
         for item in range(self._start[place], self._start[place + 1]):
             if all(map(le, self._gpus[item], left)):
-                bound = worth + worths[item] + rest[at - step[item]]
-                if bound > least:
+                state = at - step[item]
+                bound = worth + own[item] + rest[state]
+                if bound > least and all(
+                    had + values[item] + row[state] >= must
+                    for (values, had, row), must in zip(higher, self._least, strict=True)
+                ):
                     found.append((round(bound / grain), -item, bound))
         found.sort()
         return found
@@ -211,7 +236,7 @@ class _Search:
         option = self._option[item]
         holds, parts = self._holds.get(option, []), self._parts_of(option)
         self._taken.append(_Taken(item, holds, self._worth, self._left, self._gangs))
-        self._worth += self._worths[item]
+        self._worth = [had + own[item] for had, own in zip(self._worth, self._worths, strict=True)]
         self._at -= self._tables.step[item]
         self._left = tuple(map(sub, self._left, self._gpus[item]))
         touched = {t for t, _ in parts}
@@ -261,7 +286,7 @@ class _Search:
             found, impossible = self._ask(choice)
         if found is None:
             if not impossible:
-                self._unplaced = max(self._unplaced, self._worth)
+                self._unplaced = max(self._unplaced, self._worth[-1])
             return
         value = found.value(self._level)
         if self._best is None or value > self._value:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import BoundError
-from formulations.check_knapsack import check_knapsack
+from formulations.check_knapsack import Claim, check_knapsack
 from formulations.knapsack import (
     Items,
     Tables,
@@ -108,10 +108,10 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
         tables = Tables(items)
         bound = tables.bound
         assert bound >= truth - 1e-12 * abs(truth), (kind, seed)
-        check_knapsack(problem, level, bound, items.job, tables.table)
+        check_knapsack(problem, [Claim(level, bound, tables.table)], items.job)
         if bound > 0.0:
             with pytest.raises(BoundError):
-                check_knapsack(problem, level, bound * (1 - 1e-9), items.job, tables.table)
+                check_knapsack(problem, [Claim(level, bound * (1 - 1e-9), tables.table)], items.job)
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -164,6 +164,7 @@ def test_a_goal_that_ranks_higher_counts_where_this_one_is_indifferent() -> None
     items = find_items(problem, here, [(above, 3.0)])
     assert min(items.weights) > 0.0
     assert Tables(items).bound == pytest.approx(0.0)
+    assert Tables(find_items(problem, here, [(above, 4.0)])).bound == -np.inf
 
 
 def test_jobs_that_must_run_are_worth_what_they_run_at() -> None:
@@ -196,15 +197,15 @@ def test_check_refuses_tables_that_do_not_prove_their_claim(kind: str) -> None:
         lowered = table * lowered.reshape(-1, *(1 for _ in full))
         for wrong in (lowered, np.minimum(table, 0.9 * most), table - tenth, table * np.nan):
             with pytest.raises(BoundError):
-                check_knapsack(problem, level, float(wrong[0][full]), order, wrong)
+                check_knapsack(problem, [Claim(level, float(wrong[0][full]), wrong)], order)
             noticed += 1
         for short in (table[1:], table[:, 1:], np.delete(table, 0, axis=0)):
             with pytest.raises(BoundError):
-                check_knapsack(problem, level, tables.bound, order, short)
+                check_knapsack(problem, [Claim(level, tables.bound, short)], order)
         with pytest.raises(BoundError):
-            check_knapsack(problem, level, tables.bound, order + 1, table)
+            check_knapsack(problem, [Claim(level, tables.bound, table)], order + 1)
         # A table that says more than it must proves less, and says so.
-        check_knapsack(problem, level, tables.bound + tenth, order, table + tenth)
+        check_knapsack(problem, [Claim(level, tables.bound + tenth, table + tenth)], order)
     assert noticed == 32
 
 
@@ -262,8 +263,16 @@ def test_goals_that_rank_higher_are_counted_and_the_bound_is_checked() -> None:
         items = find_items(ranked, second, [floor])
         tables = Tables(items)
         assert tables.bound >= truth - 1e-9 * abs(truth)
-        counted = [(*floor, items.weights[0])]
-        check_knapsack(ranked, second, tables.bound, items.job, tables.table, counted)
+        first_goal, last_goal = (
+            Claim(goal, float(table[0].max()), table, least)
+            for goal, table, least in zip(
+                (floor[0], second), tables.tables, tables.least, strict=True
+            )
+        )
+        check_knapsack(ranked, [first_goal, last_goal], items.job)
+        with pytest.raises(BoundError):
+            # A larger least value of the goal above rules out more: that is not proven here.
+            check_knapsack(ranked, [last_goal._replace(worth=truth - 1.0)], items.job)
 
 
 def test_more_jobs_than_partial_choices_are_not_searched() -> None:
@@ -295,7 +304,7 @@ def test_tables_that_are_too_large_are_known_before_sizes_are() -> None:
     states = tables.table[0].size
     assert tables.takes_more_than(states * problem.jobs.count - 1)
     assert not tables.takes_more_than(states * tables.items.option.size)
-    additions = states * sum(map(len, tables._sizes))
+    additions = states * sum(map(len, tables._sizes[0]))
     assert tables.takes_more_than(additions - 1)
     assert not tables.takes_more_than(additions)
 

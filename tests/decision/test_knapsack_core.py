@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import BoundError
-from formulations.check_knapsack import check_knapsack
+from formulations.check_knapsack import Claim, CoreProof, check_knapsack
 from formulations.knapsack import Tables, find_items, losing, priced, rounded
 from formulations.round import decode
 from formulations.round.check import check
@@ -63,7 +63,8 @@ def test_part_of_a_core_states_the_bound_of_prices(kind: str) -> None:
             continue
         tables = Tables(part)
         assert part.core is not None
-        check_knapsack(problem, level, tables.bound, part.job, tables.table, (), part.core[:2])
+        proof = CoreProof(part.core.prices, part.core.fewest)
+        check_knapsack(problem, [Claim(level, tables.bound, tables.table)], part.job, proof)
         assert tables.best <= tables.bound + tables.rounding
         rationed += tables.best > -np.inf
     assert rationed > 5
@@ -83,15 +84,17 @@ def test_check_refuses_cores_that_leave_out_needed_items() -> None:
             continue  # the prices prove it by themselves
         tables, order = Tables(core), core.job
         claim, prices, fewest = tables.bound, core.core.prices, core.core.fewest
-        check_knapsack(problem, level, claim, order, tables.table, (), (prices, fewest))
+        proven = Claim(level, claim, tables.table)
+        check_knapsack(problem, [proven], order, CoreProof(prices, fewest))
         with pytest.raises(BoundError):
-            check_knapsack(problem, level, claim, order, tables.table, (), (prices, fewest + 99))
+            check_knapsack(problem, [proven], order, CoreProof(prices, fewest + 99))
+        lower = proven._replace(worth=claim * (1 - 1e-9))
         with pytest.raises(BoundError):
-            check_knapsack(
-                problem, level, claim * (1 - 1e-9), order, tables.table, (), (prices, fewest)
-            )
+            check_knapsack(problem, [lower], order, CoreProof(prices, fewest))
         with pytest.raises(ValueError, match="at least 0"):
-            check_knapsack(problem, level, claim, order, tables.table, (), (prices - 9.0, fewest))
+            check_knapsack(problem, [proven], order, CoreProof(prices - 9.0, fewest))
+        with pytest.raises(ValueError, match="weight"):
+            check_knapsack(problem, [proven, proven], order, CoreProof(prices, fewest))
         noticed += 1
     assert noticed > 3
 

@@ -52,6 +52,8 @@ class _Level:
     ----------
     problem, level
         Round, with the floors of earlier levels as rows, and its goal.
+    later
+        Goals of the levels after this one.
     gap
         Gap asked for.
     state
@@ -60,6 +62,7 @@ class _Level:
 
     problem: RoundProblem
     level: Level
+    later: tuple[Level, ...]
     gap: float
     state: Known
 
@@ -123,6 +126,8 @@ class Climb:
         Whether a compact round is posed whole now, with a decision by prices at hand.
     deadline, settle
         End of the climb, and its end while there is no decision.
+    by_rank
+        Whether tables have each level by itself; False: a weighted sum of the levels (0020).
     """
 
     def __init__(
@@ -134,10 +139,12 @@ class Climb:
         again: bool,
         deadline: Deadline,
         settle: Deadline,
+        by_rank: bool = True,
     ) -> None:
         self._solver, self._params, self._limits = solver, params, limits
         self._compact, self._again = compact, again
         self._deadline, self._settle = deadline, settle
+        self._by_rank = by_rank
         self._times = StepTimes()
         # Rows and columns of the exact model solved last.
         self._size = (0, 0)
@@ -146,6 +153,8 @@ class Climb:
         # Whether shapes make the gap, so that parts of rounds are worth a search for nodes.
         self._thorough = False
         self._floors: list[tuple[Level, float]] = []
+        # Tables of the level before, if it was solved by them.
+        self._tables: Tables | None = None
 
     def _until(self, at: _Level) -> Deadline:
         """Return the deadline that applies now."""
@@ -156,20 +165,25 @@ class Climb:
     ) -> Solved:
         """Maximise the levels in order, each subject to what was reached for those before it."""
         outcomes: list[Outcome] = []
+        # Levels whose floors are no rows of the round yet.
+        solved: list[Outcome] = []
         for rank, level in enumerate(levels):
             last = rank == len(levels) - 1
             gap = self._limits.gap if last else min(self._params.rank_gap, self._limits.gap)
             state = Known(best, -np.inf if best is None else best.value(level))
-            self._level(_Level(problem, level, gap, state))
+            if not self._attained(state, outcomes):
+                for at, outcome in enumerate(solved, rank - len(solved)):
+                    reached, bound = outcome.objective, outcome.bound
+                    floor = floor_of(problem, levels[at], reached, bound, self._params.tolerances)
+                    self._floors.append(floor)
+                    problem = with_floor(problem, at, *floor)
+                solved.clear()
+                self._level(_Level(problem, level, levels[rank + 1 :], gap, state))
             outcomes.append(state.outcome(gap))
             if state.selection is None:
                 break
             best = state.selection
-            if not last:
-                sure = self._params.tolerances
-                floor = floor_of(problem, level, state.value, state.bound, sure)
-                self._floors.append(floor)
-                problem = with_floor(problem, rank, *floor)
+            solved.append(outcomes[-1])
         return Solved(
             best,
             tuple(outcomes),
@@ -181,6 +195,16 @@ class Climb:
             state.step,
             state.bound_by,
         )
+
+    def _attained(self, state: Known, outcomes: list[Outcome]) -> bool:
+        """Return whether the decision for earlier levels attains the tables' bound of this one."""
+        if self._tables is None or not outcomes:
+            return False
+        self._tables = tables = self._tables.for_next(outcomes[-1].objective)
+        if tables is None or state.value < tables.best - tables.rounding:
+            return False
+        state.bounded(tables.bound, "knapsack")
+        return True
 
     def _level(self, at: _Level) -> None:
         """Climb until a decision of one level is within the gap; the ladder has a table of endings.
@@ -212,13 +236,27 @@ class Climb:
         """Solve the round as a knapsack; return its tables, None if they are too large."""
         began = time.perf_counter()
         state, core = at.state, self._params.core
-        tables = tables_of(at.problem, at.level, self._floors, at.gap, params=core)
+        tables = self._tables
+        if tables is None:
+            tables = tables_of(
+                at.problem,
+                at.level,
+                self._floors,
+                at.gap,
+                params=core,
+                later=at.later if self._by_rank else (),
+                loss=self._params.tolerances.floor,
+                by_rank=self._by_rank,
+            )
+        self._tables = tables if self._by_rank else None
         if tables is not None:
             self._decided(at, tables)
             if state.value < tables.items.left_out and not self._done(at):
                 # A decision with nodes may need items that lose more than those of the core.
                 least = state.value
-                tables = tables_of(at.problem, at.level, self._floors, at.gap, least, core)
+                tables = tables_of(
+                    at.problem, at.level, self._floors, at.gap, least, core, (), 0.0, self._by_rank
+                )
                 if tables is not None:
                     self._decided(at, tables)
         self._times.solve_ms += 1e3 * (time.perf_counter() - began)

@@ -113,10 +113,15 @@ class Ladder:
         problem, compact = posed.problem, posed.view.compact
 
         def climbed(
-            under: RoundProblem, levels: tuple[Level, ...], settle: Deadline = deadline
+            under: RoundProblem,
+            levels: tuple[Level, ...],
+            settle: Deadline = deadline,
+            by_rank: bool = True,
         ) -> Solved:
             again = known is not None
-            climb = Climb(self.solver, self.params, limits, compact, again, deadline, settle)
+            climb = Climb(
+                self.solver, self.params, limits, compact, again, deadline, settle, by_rank
+            )
             return climb.ranked(under, levels, known)
 
         if not problem.jobs.guaranteed.any():
@@ -126,7 +131,7 @@ class Ladder:
         if kept.selection is not None:
             return replace(kept, promised=True)
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
-        ranked = climbed(problem, posed.fallback_levels)
+        ranked = climbed(problem, posed.fallback_levels, by_rank=False)
         if impossible:
             return replace(ranked, promised=False)
         return replace(ranked, promised=None, kept_bounds=tuple(o.bound for o in kept.outcomes))

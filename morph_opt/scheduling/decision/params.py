@@ -134,6 +134,9 @@ class CoreParams(Params):
     partial_choices: int = 2_000
     """Largest number of partial choices in the search over tables."""
 
+    partial_choices_ranked: int = 8_000
+    """The same for several ranked goals, which prune more and make exact rounds dearer (0020)."""
+
     placements: int = 8
     """Largest number of whole choices for which a solver searches nodes."""
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.arrays import Ints
-from formulations.check_knapsack import check_knapsack
+from formulations.check_knapsack import Claim, CoreProof, check_knapsack
 from formulations.knapsack import (
     Found,
     Items,
@@ -39,10 +39,14 @@ def tables_of(
     gap: float = 0.0,
     least: float = -np.inf,
     params: CoreParams = DEFAULTS.core,
+    later: Sequence[Level] = (),
+    loss: float = 0.0,
+    by_rank: bool = True,
 ) -> Tables | None:
     """Return the tables of a round, checked; None if they take too many additions.
 
-    Large tables are over the core alone: the items that a best choice may contain.
+    Large tables are over the core alone: the items that a best choice may contain. Others are also
+    those of later goals.
 
     Parameters
     ----------
@@ -54,30 +58,59 @@ def tables_of(
         Value of a decision; the core has all items of more valuable ones.
     params
         Additions, and sizes of cores.
+    later
+        Goals that rank lower, by rank.
+    loss
+        Share of its largest value, or of its sum, that a goal may lose to later ones.
+    by_rank
+        See `find_items`.
     """
     most = params.additions
     if problem.candidates.count > params.estimated_from and least_additions(problem, most) > most:
         return None
-    items = find_items(problem, level, floors)
-    every = Tables(items)
+    items = find_items(problem, level, floors, later, by_rank)
+    every = Tables(items, loss=loss)
     tables: Tables | None = every
     if every.takes_more_than(min(most, params.additions_whole)):
-        tables = _of_core(items, least, gap, params)
+        alone = find_items(problem, level, floors, (), by_rank) if later else items
+        tables = _of_core(alone, least, gap, params)
         if tables is None and not every.takes_more_than(most):
             tables = every
-    if tables is None:
-        return None
-    weights = tables.items.weights
-    counted = [(*floor, weight) for floor, weight in zip(floors, weights, strict=True)]
-    core = tables.items.core and (tables.items.core.prices, tables.items.core.fewest)
-    check_knapsack(problem, level, tables.bound, tables.items.job, tables.table, counted, core)
+    if tables is not None:
+        _check(problem, floors, level, later, tables)
     return tables
+
+
+def _check(
+    problem: RoundProblem,
+    floors: Sequence[tuple[Level, float]],
+    level: Level,
+    later: Sequence[Level],
+    tables: Tables,
+) -> None:
+    """Check the bounds of all goals that tables have."""
+    levels = (*(above for above, _ in floors), level, *later)
+    core, weights = tables.items.core, tables.items.weights
+    if not tables.items.goals:
+        # The weighted sum is a goal, and each weighted floor is in every value of it.
+        total = level.value + sum(
+            weight * above.value for weight, (above, _) in zip(weights, floors, strict=True)
+        )
+        levels, weights = (replace(level, value=total),), ()
+    claims = [
+        Claim(level, float(table[0].flat[-1]), table, least)
+        for level, table, least in zip(levels, tables.tables, tables.least, strict=False)
+    ]
+    promised = 0.0 if tables.items.goals else tables.items.promised
+    claims[tables.rank] = claims[tables.rank]._replace(worth=tables.bound + promised)
+    proof = None if core is None else CoreProof(core.prices, core.fewest, weights)
+    check_knapsack(problem, claims, tables.items.job, proof)
 
 
 def _of_core(items: Items, least: float, gap: float, params: CoreParams) -> Tables | None:
     """Return tables over the core of the items or a part of it; None if neither is good enough.
 
-    The core of ``slack`` has the items that lose at most ``slack`` at the prices (theorem 5: no
+    The core of ``slack`` has the items that lose at most ``slack`` at the prices (theorem 7: no
     decision with another item is worth more than ``bound - slack``). So its best choice, worth V,
     is the best of all once ``slack >= bound - V``: the core *proves its own choice*, and
     `Tables.bound` is then within the gap.
@@ -162,6 +195,8 @@ def decided_by_tables(
         rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params, deadline=deadline)
         return rounds.exact_placement(problem, choice)
 
-    nodes = core.partial_choices if limits.nodes is None else limits.nodes
-    most = min(nodes, core.partial_choices)
+    several = len(tables.goals) > 1
+    most = core.partial_choices_ranked if several else core.partial_choices
+    if limits.nodes is not None:
+        most = min(most, limits.nodes)
     return best_decision(problem, level, tables, ask, most, known, deadline.passed)
