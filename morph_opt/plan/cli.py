@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ from morph_opt.core.documents import Fields, key_lines, read_toml
 from morph_opt.core.domain import InputError, Range
 from morph_opt.core.domain.options import Setting, asked
 from morph_opt.inputs.traces.options import LogOptions
-from morph_opt.plan.arguments import make_parser, variant_parser
+from morph_opt.inputs.traces.resampled import LOADS
+from morph_opt.plan.arguments import QUESTIONS, Drawn, make_parser, variant_parser
 from morph_opt.replay.cli import scenario_from
 from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.scheduling.policies.options import Scheduler
@@ -40,13 +41,9 @@ def _run(given: argparse.Namespace) -> int:
     from morph_opt.sweep.driver import shown_progress
 
     with shown_progress(given.quiet) as progress:
+        drawn = Drawn(**given_options(given, Drawn))
         ask = Ask(
-            _scenario(given),
-            given.out,
-            getattr(given, "blocks", None),
-            getattr(given, "at_load", 1.0),
-            getattr(given, "on", None),
-            progress=progress,
+            _scenario(given), given.out, drawn.blocks, drawn.at_load, drawn.on, progress=progress
         )
         answer = _answer(ask, given)
     folder = ask.folder(given.command)
@@ -70,7 +67,8 @@ def _scenario(given: argparse.Namespace) -> Scenario:
     """Return the scenario that the question varies."""
     if given.command != "eta":
         known = {"cluster", "prices", *map(dest_of, _settings(*PARTS.values()))}
-        return scenario_from(_only(given, known))
+        own = {"prices"} if given.command == "fleet" else set()
+        return scenario_from(_only(given, known - own))
     # Options of a log are about the history: the state has no jobs of one.
     given.history_options = given_options(given, LogOptions)
     asked_for = _only(given, set(map(dest_of, _settings(Scheduler, ReplayConfig))))
@@ -123,35 +121,38 @@ def _variant(text: str, option: str) -> dict[str, Any]:
     return {part: getattr(scenario, part) for part in ("scheduler", "engine", "failures")}
 
 
-def _seeds(given: argparse.Namespace) -> range | None:
-    first: int = getattr(given, "first_seed", 0)
-    count = getattr(given, "workloads", None) or getattr(given, "seeds", None)
-    if count is None:
-        return range(first, first + 10_000) if first else None
-    return range(first, first + count)
-
-
 def _answer(ask: Ask, given: argparse.Namespace) -> Answer:
     """Call the function that is named like the question; options are named like its parameters."""
     from morph_opt import plan
 
     question: Callable[..., Answer] = getattr(plan, given.command)
-    words = vars(given) | {"seeds": _seeds(given)}
+    subject, _ = QUESTIONS[given.command]
+    options = subject(**given_options(given, subject))
+    words = vars(given) | {name: getattr(options, name) for name in asked(subject)}
+    words["seeds"] = _seeds(words)
     if given.command in _MORE:
-        words |= _MORE[given.command](ask, given)
+        words |= _MORE[given.command](words)
     known = [name for name in signature(question).parameters if name in words]
     return question(ask, **{name: words[name] for name in known})
 
 
-def _fleet(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
+def _seeds(words: Mapping[str, Any]) -> range | None:
+    first: int = words.get("first_seed", 0)
+    count = words.get("workloads") or words.get("seeds")
+    if count is None:
+        return range(first, first + 10_000) if first else None
+    return range(first, first + count)
+
+
+def _fleet(words: Mapping[str, Any]) -> dict[str, Any]:
     budget = float("inf")
-    if given.budget is not None:
+    if words["budget"] is not None:
         try:
-            budget = Range(0.0, 1e12, above=True).parse(given.budget.removesuffix("/h"))
+            budget = Range(0.0, 1e12, above=True).parse(words["budget"].removesuffix("/h"))
         except ValueError as error:
             raise InputError(f"{error}, like 120/h", field="--budget") from error
-    types = [name.strip() for name in given.types.split(",")]
-    return {"types": types, "prices": _prices(given.type_prices, types), "budget": budget}
+    types = [name.strip() for name in words["types"].split(",")]
+    return {"types": types, "prices": _prices(words["type_prices"], types), "budget": budget}
 
 
 def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
@@ -178,11 +179,9 @@ def read_prices(path: Path) -> dict[str, float]:
     return {name: read.number(name, above=0.0) for name in read}
 
 
-def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
-    from morph_opt.inputs.traces.resampled import LOADS
-
-    parts = given.load.split(":")
-    rule = f"must look like 1.0:2.0:0.1, got {given.load!r}"
+def _growth(words: Mapping[str, Any]) -> dict[str, Any]:
+    parts = words["load"].split(":")
+    rule = f"must look like 1.0:2.0:0.1, got {words['load']!r}"
     if len(parts) != 3:
         raise InputError(rule, field="--load")
     try:
@@ -195,15 +194,15 @@ def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
     return {"loads": [round(low + k * step, 6) for k in range(count)]}
 
 
-def _compare(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
-    variants = {given.a: _variant(given.a, "--a")}
-    variants |= {text: _variant(text, "--b") for text in given.b}
-    if len(variants) < 1 + len(given.b):
+def _compare(words: Mapping[str, Any]) -> dict[str, Any]:
+    variants = {words["a"]: _variant(words["a"], "--a")}
+    variants |= {text: _variant(text, "--b") for text in words["b"]}
+    if len(variants) < 1 + len(words["b"]):
         raise InputError("two of them are the same", field="--a/--b")
     return {"variants": variants}
 
 
-_MORE: dict[str, Callable[[Ask, argparse.Namespace], dict[str, Any]]] = {
+_MORE: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "fleet": _fleet,
     "growth": _growth,
     "compare": _compare,
