@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from morph_opt.core.domain.options import Setting, asked
+from morph_opt.core.domain.options import Setting, asked, settings
 from morph_opt.inputs.clusters.short import EqualNodes
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
-from morph_opt.replay.scenario import PARTS
+from morph_opt.replay.scenario import CONFIG_VERSION, PARTS
 from morph_opt.scheduling.policies.steps import STEPS
 from morph_opt.simulation.runs.summary import FIGURES
-from tests.options_schema import scenario_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "options.md"
@@ -63,6 +63,55 @@ def page(text: str) -> str:
         pattern = re.escape(begin) + ".*?" + re.escape(end)
         text = re.sub(pattern, lambda _, b=begin, r=rows, e=end: b + r + e, text, flags=re.DOTALL)
     return text
+
+
+def scenario_schema() -> dict[str, Any]:
+    """JSON schema of ``config.toml``."""
+    parts = {name: options_schema(kind) for name, kind in PARTS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "config.toml of a run folder of morph-opt",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["version", *parts, "cluster"],
+        "properties": {
+            "version": {"const": CONFIG_VERSION},
+            **parts,
+            "cluster": {"type": "object"},
+        },
+    }
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+
+
+def options_schema(subject: type[Any]) -> dict[str, Any]:
+    """JSON schema of the table."""
+    known = settings(subject)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name for name, one in known.items() if not one.optional],
+        "properties": {name: _schema(one) for name, one in known.items()},
+    }
+
+
+def _schema(one: Setting) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": _TYPES[one.kind]}
+    if one.option is None:
+        return found
+    found["description"] = one.option.help
+    if one.default is not None:
+        found["default"] = one.default
+    if one.option.choices:
+        found["enum"] = list(one.option.choices)
+    limits: dict[str, Any] = {}
+    if one.option.range is not None:
+        low = "exclusiveMinimum" if one.option.range.above else "minimum"
+        limits = {low: one.option.range.low, "maximum": one.option.range.high}
+    if one.kind is dict:
+        return found | {"additionalProperties": {"type": "number", **limits}}
+    return found | limits
 
 
 def schema() -> str:

@@ -98,33 +98,6 @@ def test_python_examples_run_and_give_the_output_that_is_shown(
         assert not complaints, "".join(complaints)
 
 
-@cache
-def anchors(page: Path) -> set[str]:
-    """Anchors of a page's headings, as forges derive them, and those that it writes itself."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    titles = re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)
-    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
-    written = re.findall(r'<a id="([\w-]+)"></a>', text)
-    return {title.replace(" ", "-") for title in plain} | set(written)
-
-
-def links(page: Path) -> list[str]:
-    """What a page links to here, not in code."""
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
-    targets = re.findall(r"\]\(\s*<?([^)\s>]+)", text) + re.findall(r'src(?:set)?="([^"]+)"', text)
-    return [target for target in targets if not re.match(r"[a-z]+:", target)]
-
-
-def test_relative_links_resolve() -> None:
-    for page in PAGES:
-        for target in links(page):
-            path, _, anchor = target.partition("#")
-            file = (ROOT / page).parent / path if path else ROOT / page
-            assert file.exists(), f"{page}: {target} leads nowhere"
-            if anchor and file.suffix == ".md":
-                assert anchor in anchors(file), f"{page}: {target} names no heading"
-
-
 def test_commands_in_the_docs_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for page in PAGES:

@@ -17,7 +17,6 @@ from benchmarks.typed_pages import (
     typed,
     untyped,
     upto,
-    words,
 )
 
 PAGE = """
@@ -32,20 +31,6 @@ python -m morph_opt.compare x \\
 python -m morph_opt.policies fifo
 ```
 
-Seven [words](https://example.org/not-read) <!-- not this --> and a code `block`.
-
-```py
-x = 1
-```
-
-```py
-print(x)
-```
-
-```python
->>> 1 + 1
-2
-```
 """
 
 
@@ -54,21 +39,6 @@ def test_a_page_is_typed_and_a_failure_told(tmp_path: Path) -> None:
     assert [status for _, status, _, _ in found] == [0, 2, 0]
     assert "did you mean '--markdown'?" in found[1][3]
     assert (tmp_path / "folder" / "made.txt").exists()
-
-
-def test_cells_are_one_file_and_prompts_a_doctest() -> None:
-    kinds = list(blocks(PAGE, clone=True))
-    assert [body for kind, body in kinds if kind == "sh"][1] == "make install"
-    assert kinds[-4:] == [
-        ("file", "cells.py\nx = 1\n\nprint(x)\n"),
-        ("sh", "python cells.py"),
-        ("file", "prompts.txt\n>>> 1 + 1\n2\n"),
-        ("sh", "python -m doctest prompts.txt"),
-    ]
-
-
-def test_only_words_of_prose_are_counted() -> None:
-    assert words("Six [words](https://a.b/c) `and` a <b> <!-- no -->| code | block.") == 6
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.person)

@@ -48,19 +48,9 @@ from morph_opt.__main__ import main
 assert main(sys.argv[1:]) == 0
 print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
 """
-    words = [
-        "replay",
-        "--trace",
-        "naive",
-        "--policy",
-        "fifo",
-        "--until-s",
-        "600",
-        "--quiet",
-        "--out",
-    ]
+    line = f"replay --trace naive --policy fifo --until-s 600 --quiet --out {tmp_path}/run"
     done = subprocess.run(
-        [sys.executable, "-c", code, *words, str(tmp_path / "run")],
+        [sys.executable, "-c", code, *line.split()],
         capture_output=True,
         text=True,
         check=True,

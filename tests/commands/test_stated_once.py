@@ -18,8 +18,16 @@ from morph_opt.core.domain.errors import on_command_line
 from morph_opt.core.domain.options import asked, changed, documented, option, settings
 from morph_opt.replay.scenario import PARTS, Scenario, Scheduler
 from morph_opt.sweep import spec as sweep
-from tests.options_page import METRICS, PAGE, REPLAY, SCHEMA, page, schema, table
-from tests.options_schema import options_schema
+from tests.options_page import (
+    METRICS,
+    PAGE,
+    REPLAY,
+    SCHEMA,
+    options_schema,
+    page,
+    schema,
+    table,
+)
 
 
 @documented
@@ -49,14 +57,8 @@ def parser() -> LineParser:
 
 
 def test_a_new_field_is_an_option_of_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        "--patience-s=2",
-        "--depth=4",
-        "--tone=stern",
-        "--careful",
-        "--costs=0.5",
-        "--costs=a=2",
-    ]
+    text = "--patience-s=2 --depth=4 --tone=stern --careful --costs=0.5 --costs=a=2"
+    words = text.split()
     given = parser().parse_args(words)
     made = More(**given_options(given, More))
     assert (made.patience_s, made.depth, made.tone, made.careful) == (2.0, 4, "stern", True)

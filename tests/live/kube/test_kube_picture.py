@@ -14,7 +14,6 @@ from morph_opt.core.domain import InputError
 from morph_opt.live.history import write_run
 from morph_opt.round.live.kube import quantity_of, requests_of
 from morph_opt.simulation.runs.read import read_run
-from tests.imports import ROOT
 from tests.live.kube.fake import FakeKube
 from tests.live.kube.rules import GATE, GPU, gates_of
 from tests.live.kube.scene import controller, finish, kubernetes, steps
@@ -133,7 +132,7 @@ def test_recreated_job_is_a_new_one(tmp_path: Path, fake: FakeKube) -> None:
 
 
 def test_job_of_the_how_to_page_is_scheduled(tmp_path: Path, fake: FakeKube) -> None:
-    page = (ROOT / "docs" / "how-to" / "live-kubernetes.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "live-kubernetes.md").read_text("utf-8")
     job = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
     template = job["spec"]["template"]["spec"]
     work = fake.submit("train", 8, 20.0, job["metadata"]["annotations"]["morph-opt.dev/job"])

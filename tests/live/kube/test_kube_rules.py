@@ -21,7 +21,6 @@ from morph_opt.live.kube import api as kube_api
 from morph_opt.live.kube.api import MERGE, Api, StatusError, path_of
 from morph_opt.live.scheduler import AwayError
 from morph_opt.live.turn import OBSERVE, Mode
-from tests.imports import ROOT
 from tests.live.kube.fake import FakeKube
 from tests.live.kube.kueue import QUEUE
 from tests.live.kube.rules import GATE, HOST, Rule
@@ -33,7 +32,7 @@ OTHER = "site/quota"
 
 def manifest() -> list[Rule]:
     """The rights of docs/security.md."""
-    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text("utf-8")
     text = page.partition("```yaml\n")[2].partition("```")[0]
     return [
         (verb, group, kind, role["metadata"].get("namespace", ""), name)
