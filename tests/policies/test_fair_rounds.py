@@ -22,7 +22,7 @@ from morph_opt.replay import cli
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.policies.objectives.attained_service import QueuedService
-from morph_opt.scheduling.policies.objectives.finish_time_ratio import EqualiseRatios
+from morph_opt.scheduling.policies.objectives.follow_shares import EqualiseRatios
 from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 from morph_opt.scheduling.policies.registry import (
     OBJECTIVES,

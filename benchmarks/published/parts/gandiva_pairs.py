@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from morph_opt.scheduling.policies.gandiva.packing import PackingTask, Pair
+from morph_opt.scheduling.policies.gandiva.packed import PackingTask, Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Gavel's published simulator around its round mechanism, event for event.
 
 Restart cost 0, and rounds end with their longest job. The mechanism is
-`morph_opt.scheduling.policies.gavel.mechanism`.
+`morph_opt.scheduling.policies.gavel.policy`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from morph_opt.scheduling.policies.gavel.mechanism import Mechanism
+from morph_opt.scheduling.policies.gavel.policy import Mechanism
 from morph_opt.scheduling.policies.published import GAVEL
 
 

@@ -119,7 +119,7 @@ def _ratios(name: str, rule: str, page: str, *known: str, source: str = "Gavel")
     """Return an objective that evens out finish-time ratios to the shares of a Gavel policy."""
 
     def make(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
-        from morph_opt.scheduling.policies.objectives.finish_time_ratio import EqualiseRatios
+        from morph_opt.scheduling.policies.objectives.follow_shares import EqualiseRatios
 
         return EqualiseRatios(belief, name, options.entity_weights)
 
@@ -146,7 +146,7 @@ def _makespan(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
 
 
 def _cost(belief: SpeedModel, _: PolicyOptions) -> Objective[Any]:
-    from morph_opt.scheduling.policies.objectives.cost import CostWithSlos
+    from morph_opt.scheduling.policies.objectives.follow_shares import CostWithSlos
 
     return CostWithSlos(belief)
 

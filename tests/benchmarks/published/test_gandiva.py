@@ -19,7 +19,8 @@ from benchmarks.published.simulators.gandiva_search import run_search
 from benchmarks.published.simulators.gandiva_slices import SliceJob, SliceRules, Slices
 from benchmarks.published.simulators.tiresias import RigidJob
 from morph_opt.core.domain import InputError
-from morph_opt.scheduling.policies.gandiva.packing import by_trial, gavel_shares
+from morph_opt.scheduling.policies.gandiva.packed import by_trial
+from morph_opt.scheduling.policies.gavel.pairs import gavel_shares
 
 
 def ends(jobs, nodes, per_node):

@@ -13,8 +13,7 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.speed import require_pair_speeds
 from morph_opt.inputs.traces.twins.gavel import gavel_twin
 from morph_opt.replay.run import replay
-from morph_opt.scheduling.policies.gandiva.packed import PackedSlices
-from morph_opt.scheduling.policies.gandiva.packing import PackingTask, by_trial
+from morph_opt.scheduling.policies.gandiva.packed import PackedSlices, PackingTask, by_trial
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import Shared
 from morph_opt.simulation.runs.result import ReplayResult

@@ -9,7 +9,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
 from morph_opt.inputs.traces.gavel import TABLE, known_files, read_rows
 from morph_opt.inputs.traces.tiresias import TiresiasRow
-from morph_opt.scheduling.policies.gavel.mechanism import Mechanism
+from morph_opt.scheduling.policies.gavel.policy import Mechanism
 
 BOTH = np.array([0, 1])
 ONE_TYPE = np.array([0])

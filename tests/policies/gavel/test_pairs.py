@@ -11,8 +11,12 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.speed import pair_speeds
 from morph_opt.inputs.traces.twins.gavel import gavel_twin
 from morph_opt.replay.run import replay
-from morph_opt.scheduling.policies.gandiva.packing import gavel_shares
-from morph_opt.scheduling.policies.gavel.pairs import EqualParts, GavelPairs, RandomPairs
+from morph_opt.scheduling.policies.gavel.pairs import (
+    EqualParts,
+    GavelPairs,
+    RandomPairs,
+    gavel_shares,
+)
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import Shared
 from morph_opt.simulation.runs.result import ReplayResult

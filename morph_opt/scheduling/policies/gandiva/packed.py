@@ -1,21 +1,78 @@
 """Gandiva's slices with packing: a pair of jobs on the same GPUs is one gang.
 
-Pairs are made and parted as `morph_opt.scheduling.policies.gandiva.packing` tries them, with gangs
-of several GPUs counted by these. The measured speeds give the result of a trial. They have no
-utilisation; it is estimated from the speed that two copies of a job keep.
+Pairs are tried in order of utilisation and kept where their speeds add up to more than 1, while
+there are more groups (jobs alone and pairs) than GPUs. Gangs of several GPUs are counted by these.
+The measured speeds give the result of a trial. They have no utilisation; it is estimated from the
+speed that two copies of a job keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from morph_opt.core.domain import Cluster, Job, JobState, RoundState, Shape, Span
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.policies.base import Decision, Policy
-from morph_opt.scheduling.policies.gandiva.packing import PackingTask, by_trial
 from morph_opt.scheduling.policies.gandiva.policy import GandivaSlices
 from morph_opt.scheduling.policies.gandiva.sharing import Sharing
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PackingTask:
+    """Jobs that may share GPUs.
+
+    Parameters
+    ----------
+    gpus
+        Number of GPUs in all.
+    utilisation
+        Utilisation of each job alone, by its name.
+    speed
+        Relative speeds of the two jobs of a pair, smaller name first.
+    gang
+        GPUs of each job; 1 if not given. Only equal gangs are paired.
+    """
+
+    gpus: int
+    utilisation: Mapping[int, float]
+    speed: Mapping[Pair, tuple[float, float]]
+    gang: Mapping[int, int] = field(default_factory=dict)
+
+    def together(self, one: int, other: int) -> float:
+        """Return the sum of the relative speeds of a pair."""
+        return sum(self.speed[min(one, other), max(one, other)])
+
+    def fits(self, one: int, other: int) -> bool:
+        """Return whether the speeds of a pair are known and its gangs equal."""
+        known = (min(one, other), max(one, other)) in self.speed
+        equal = self.gang.get(one, 1) == self.gang.get(other, 1)
+        return known and equal
+
+
+def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]]:
+    """Return the trials in order, each with whether it was kept, and the pairs kept."""
+    order = sorted(task.utilisation, key=lambda job: (task.utilisation[job], job))
+    trials: list[tuple[int, int, bool]] = []
+    pairs: list[Pair] = []
+    paired: set[int] = set()
+    load = sum(task.gang.get(job, 1) for job in order)
+    for one in order:
+        for other in order:
+            if one in paired or load <= task.gpus:
+                break
+            if other == one or other in paired or not task.fits(one, other):
+                continue
+            kept = task.together(one, other) > 1.0
+            trials.append((one, other, kept))
+            if kept:
+                pairs.append((min(one, other), max(one, other)))
+                paired |= {one, other}
+                load -= task.gang.get(one, 1)
+    return trials, sorted(pairs)
+
 
 Relative = tuple[float, float]
 """Speeds of two jobs on the same GPUs relative to running alone."""

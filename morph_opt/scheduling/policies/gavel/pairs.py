@@ -8,7 +8,7 @@ everywhere. Pairs that would be parted at once for that, and jobs with a guarant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -19,7 +19,6 @@ from morph_opt.core.domain import JobState, RoundState
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.policies.base import Decision, Policy
-from morph_opt.scheduling.policies.gandiva.packing import gavel_shares
 from morph_opt.scheduling.policies.gandiva.sharing import Sharing
 from morph_opt.scheduling.policies.gavel.policy import GavelRounds, begins_round
 from morph_opt.scheduling.policies.objectives.deadlines import SloNames
@@ -28,6 +27,26 @@ from morph_opt.scheduling.shares.policies import Shares
 
 Worth = Callable[[str, str], float]
 """Function that returns the sum of the relative speeds of two jobs that share; 0 if they cannot."""
+
+
+def gavel_shares(
+    groups: Sequence[str], gang: Mapping[str, float], gpus: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Return Gavel's ``gandiva`` shares for given pairs: equal parts of every type.
+
+    Parameters
+    ----------
+    groups, gang
+        Jobs and pairs by name, and their gangs.
+    gpus
+        GPUs by type.
+    """
+    found = {}
+    for group in groups:
+        row = {kind: count / (len(groups) * gang[group]) for kind, count in gpus.items()}
+        total = max(1.0, sum(row.values()))
+        found[group] = {kind: share / total for kind, share in row.items()}
+    return found
 
 
 class EqualParts:

@@ -1,14 +1,26 @@
-"""Objectives of the round MILP that follow target shares of GPU types."""
+"""Objectives of the round MILP that go by target shares.
+
+``cost`` keeps SLOs, then maximises work per dollar. In every round the share program
+(`morph_opt.scheduling.shares.policies.cost`) drops the fewest SLOs such that the others can be
+promised together. It requires constant rates, which is more than needed, so the round still tries
+to meet a dropped SLO.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from formulations.objectives.fairness import OwedShares, share_levels
+from formulations.objectives import cost
+from formulations.objectives.cost import Bills
+from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
+from formulations.parameters import RATIOS, RatioParams
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.core.domain import RoundState
+from morph_opt.core.domain import InputError, JobState, RoundState
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.policies.objectives.deadlines import prices_of
 from morph_opt.scheduling.policies.objectives.plain import WorkRates
 from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 
@@ -81,3 +93,93 @@ class FollowShares(Objective[OwedShares]):
     def levels(self, problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
         """Return the levels ``share`` and ``spare``."""
         return share_levels(problem, data)
+
+
+PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
+"""Share policies that define the fair finish, by policy, if the two differ."""
+
+
+class EqualiseRatios(Objective[FairFinish]):
+    """Objective of a small largest ratio of finish time to fair finish time under a share policy.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    policy
+        ``fairness``, ``fairness-agnostic``, ``hierarchical``, ``hierarchical-fifo`` or ``ftf``.
+    entity_weights
+        Weight of a tenant by name, for the hierarchical policies; 1 where not given.
+    power, restart_weight
+        See `formulations.parameters.RatioParams`.
+    """
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        policy: str,
+        entity_weights: Mapping[str, float] | None = None,
+        *,
+        power: float = RATIOS.power,
+        restart_weight: float = RATIOS.restart_weight,
+    ) -> None:
+        if power < 0 or restart_weight < 1:
+            raise InputError("power must be at least 0, restart_weight at least 1", field=policy)
+        self.name = policy
+        self.book = ShareBook(belief, PROMISED.get(policy, policy), entity_weights)
+        self._params = RatioParams(power, restart_weight)
+
+    def observe(self, state: RoundState) -> FairFinish:
+        """Return each job's completion time under fair service, past and future."""
+        self.book.observe(state)
+        elapsed_s = np.asarray([state.time_s - s.job.submission_s for s in state.jobs])
+        return FairFinish(self.book.fair_finish_s, elapsed_s)
+
+    def levels(self, problem: RoundProblem, data: FairFinish) -> tuple[Level, ...]:
+        """Return the level ``ratio``."""
+        return ratio_levels(problem, data, self._params)
+
+
+class CostWithSlos(Objective[Bills]):
+    """Objective of work per dollar with SLOs.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    """
+
+    name = "cost"
+
+    def __init__(self, belief: SpeedModel) -> None:
+        self.book = ShareBook(belief, "cost")
+
+    def observe(self, state: RoundState) -> Bills:
+        """Return prices and deadlines; drop SLOs that cannot be kept together.
+
+        Raises
+        ------
+        InputError
+            If a GPU type has no price.
+        """
+        cluster, prices = state.cluster, prices_of(state.cluster)
+        self.book.observe(state)
+        return Bills(
+            left_s=np.asarray([_left_s(s, state.time_s) for s in state.jobs]),
+            price_of_class=np.asarray(
+                [prices[cluster.gpu_types.index(kind.gpu_type)] for kind in cluster.node_types]
+            ),
+        )
+
+    def levels(self, problem: RoundProblem, data: Bills) -> tuple[Level, ...]:
+        """Return the levels ``slo`` and ``dollar``."""
+        return cost.levels(problem, data)
+
+    def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return SLOs dropped in the round observed last, and those restored."""
+        return self.book.slos.newly_dropped, self.book.slos.restored
+
+
+def _left_s(known: JobState, now_s: float) -> float:
+    """Return seconds until the deadline; 0 if there is none or it has passed."""
+    return 0.0 if known.job.deadline_s is None else max(0.0, known.job.deadline_s - now_s)
