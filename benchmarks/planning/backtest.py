@@ -19,7 +19,6 @@ from morph_opt.plan.forecasting import (
     QUANTILES,
     Forecast,
     forecast,
-    fresh_policy,
 )
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.plan.stats import mean_interval
@@ -196,7 +195,7 @@ def _of_workload(
     prepared: Prepared, trace: str, seed: int, every: int, jobs_per_state: int, continuations: int
 ) -> Iterator[_Row]:
     """Forecasts from states of one replay, and what came."""
-    sampler = _Sampler(fresh_policy(prepared), every)
+    sampler = _Sampler(prepared.fresh_policy(), every)
     config = prepared.scenario.engine
     cluster = prepared.scenario.cluster
     whole = replay(prepared.trace, cluster, sampler, prepared.truth, config)

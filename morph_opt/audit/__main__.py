@@ -52,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     from morph_opt.audit.instants import audit
     from morph_opt.audit.recorded import path_of, read_recorded
-    from morph_opt.audit.report import as_text, draw, write_json
-    from morph_opt.core.documents import require_no_input
+    from morph_opt.audit.report import as_json, as_text, draw
+    from morph_opt.core.documents import require_no_input, write_atomically
     from morph_opt.inputs.traces.logs.arguments import reading_of
 
     picture: Path | None = given.picture
@@ -71,7 +71,7 @@ def _run(given: argparse.Namespace) -> int:
         raise InputError("is needed: a log does not name its cluster", field="--cluster")
     found = audit(recorded, cluster, given.every)
     if given.json is not None:
-        write_json(given.json, found, given.log)
+        write_atomically(given.json, as_json(found, given.log))
     if picture is not None:
         draw(found, given.log, picture)
     print(as_text(found, given.log), end="")

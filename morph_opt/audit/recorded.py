@@ -256,19 +256,16 @@ def _jobs(
             yield from [job] * row.tasks
         return
     nodes = [job.nodes for job in found if job.nodes is not None]
+    held = [one for job in found for one in job.intervals]
     yield replace(
         found[0],
         submit_s=min(job.submit_s for job in found),
         end_s=max(job.end_s for job in found),
         gpus=sum(job.gpus for job in found),
         nodes=sum(nodes) if len(nodes) == len(found) else None,
-        intervals=tuple(sorted((one for job in found for one in job.intervals), key=_start)),
+        intervals=tuple(sorted(held, key=lambda one: one.start_s)),
         ready_s=max(job.ready_s for job in found),
     )
-
-
-def _start(one: Held) -> float:
-    return one.start_s
 
 
 def _job(row: LogRow, name: str, first_s: float, *, running: bool) -> RecordedJob:

@@ -160,8 +160,3 @@ def _queue(axes: Axes, audit: Audit) -> None:
     axes.step(hours, [one.waiting_gpus for one in audit.instants], where="post", color=BLUE)
     axes.set(xlabel="time from the first instant (h)", ylabel="GPUs waited for", ylim=(0, None))
     rules(axes)
-
-
-def write_json(path: Path, audit: Audit, spec: str) -> None:
-    """Write the audit as JSON."""
-    write_atomically(path, as_json(audit, spec))

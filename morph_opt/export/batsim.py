@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from morph_opt.core.domain.placement import runs_text
 from morph_opt.core.table import Cell, Table
@@ -73,36 +73,30 @@ def _by_segment(view: RunView) -> Iterator[list[Cell]]:
         row = view.jobs[job]
         for place, number in enumerate(numbers):
             segment = view.segments[number][1]
-            last = segment.ended_by == "complete"
-            state = "COMPLETED_SUCCESSFULLY" if last else "COMPLETED_KILLED"
-            about = _cells(view, row, segment, f"{row.job}#{place}", last, state)
-            about |= {
+            about: dict[str, Cell] = {
+                "job_id": f"{row.job}#{place}",
                 "starting_time": segment.start_s,
                 "execution_time": segment.held_s,
                 "finish_time": segment.end_s,
-                "turnaround_time": segment.end_s - row.submission_s,
                 "waiting_time": segment.start_s - row.submission_s,
             }
-            about["stretch"] = _ratio(about["turnaround_time"], segment.held_s)
-            yield [about[name] for name in COLUMNS]
+            success = segment.ended_by == "complete"
+            yield _cells(view, row, segment, success, segment.end_s, segment.held_s, about)
 
 
 def _by_job(view: RunView) -> Iterator[list[Cell]]:
     cancelled = _cancelled(view)
     for job, numbers in view.segments_by_job.items():
         row, segment = view.jobs[job], view.segments[numbers[-1]][1]
-        state = "COMPLETED_SUCCESSFULLY" if row.completed else "COMPLETED_KILLED"
-        about = _cells(view, row, segment, row.job, row.completed, state)
         finish_s = row.finish_s if row.completed else cancelled.get(row.job, view.end_s)
-        about |= {
+        about: dict[str, Cell] = {
+            "job_id": row.job,
             "starting_time": row.start_s,
             "execution_time": finish_s - row.start_s,
             "finish_time": finish_s,
-            "turnaround_time": finish_s - row.submission_s,
             "waiting_time": row.waiting_s,
         }
-        about["stretch"] = _ratio(about["turnaround_time"], row.held_s)
-        yield [about[name] for name in COLUMNS]
+        yield _cells(view, row, segment, row.completed, finish_s, row.held_s, about)
 
 
 def _cancelled(view: RunView) -> dict[str, float]:
@@ -111,28 +105,34 @@ def _cancelled(view: RunView) -> dict[str, float]:
 
 
 def _cells(
-    view: RunView, row: JobRow, segment: Segment, name: str, success: bool, state: str
-) -> dict[str, Cell]:
-    """Return the cells that both kinds of rows have."""
+    view: RunView,
+    row: JobRow,
+    segment: Segment,
+    success: bool,
+    finish_s: float,
+    held_s: float,
+    about: Mapping[str, Cell],
+) -> list[Cell]:
+    """Return a row: the cells that both kinds of rows have, and those of this kind."""
     first = view.nodes.first_gpu.tolist()
     gpus = sorted(first[node] + gpu for node, of in segment.placement.parts for gpu in of)
-    return {
-        "job_id": name,
+    turnaround_s = finish_s - row.submission_s
+    cells: dict[str, Cell] = {
+        **about,
         "workload_name": row.trace,
         "profile": row.model,
         "submission_time": row.submission_s,
         "requested_number_of_resources": segment.gpus,
         "requested_time": -1,
         "success": int(success),
-        "final_state": state,
+        "final_state": "COMPLETED_SUCCESSFULLY" if success else "COMPLETED_KILLED",
+        "turnaround_time": turnaround_s,
+        "stretch": turnaround_s / held_s if held_s > 0.0 else None,
         "allocated_resources": runs_text(gpus, " "),
         "consumed_energy": -1,
         "metadata": "",
     }
-
-
-def _ratio(above: Cell, below: float) -> float | None:
-    return float(above) / below if isinstance(above, int | float) and below > 0.0 else None
+    return [cells[name] for name in COLUMNS]
 
 
 def _mean(values: list[float]) -> float | None:

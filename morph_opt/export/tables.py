@@ -15,6 +15,12 @@ TABLES = ("jobs", "segments", "rounds", "prices", "summary")
 """Names of the tables in order; prices exist for runs with ``--explain`` only."""
 
 
+PRICES = (
+    "round", "time_s", "node_type", "gpu_type", "leaf", "nodes", "price_per_gpu_s", "unit",
+)  # fmt: skip
+"""Columns of the table of prices."""
+
+
 def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
     """Return the tidy tables of a run by name.
 
@@ -119,19 +125,8 @@ def _segment_rows(view: RunView) -> Iterator[tuple[Any, ...]]:
 
 
 def _prices(view: RunView) -> Table:
-    rows = read_prices(view)
-    header = (
-        "round",
-        "time_s",
-        "node_type",
-        "gpu_type",
-        "leaf",
-        "nodes",
-        "price_per_gpu_s",
-        "unit",
-    )
     cells = [
         (p.round, p.time_s, p.node_type, p.gpu_type, p.leaf, p.nodes, p.per_gpu_s, p.unit)
-        for p in rows
+        for p in read_prices(view)
     ]
-    return Table(header, cells)
+    return Table(PRICES, cells)

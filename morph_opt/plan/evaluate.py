@@ -123,7 +123,6 @@ class Evaluator:
     def __post_init__(self) -> None:
         self.store = CellStore(self.folder)
         self._known = _kept(self.folder / BOUNDS)
-        self._replays = 0
 
     # --- bounds -----------------------------------------------------------------------------------
 
@@ -212,7 +211,6 @@ class Evaluator:
     def _run(self, scenarios: Sequence[Scenario], slo: Slo | None = None) -> list[Found]:
         ends = slo if slo is not None and slo.bounded_by is not None else None
         cells = [replace(_cell(scenario), slo=ends) for scenario in scenarios]
-        self._replays += len(cells)
         sizes = sorted({len(scenario.cluster.nodes) for scenario in scenarios})
         what = f"{self.stage} " if self.stage else ""
         what += " and ".join(f"{size} nodes" for size in sizes[:2])

@@ -15,7 +15,6 @@ from morph_opt.core.domain import InputError, Job, RoundState
 from morph_opt.plan.arriving import Coming
 from morph_opt.plan.parameters import HISTORY
 from morph_opt.replay.prepare import Prepared, continued
-from morph_opt.scheduling.policies.base import Policy
 from morph_opt.simulation.engine.engine import Engine
 from morph_opt.simulation.events.log import Completed, Event, Started
 from morph_opt.sweep.driver import Progress
@@ -133,7 +132,7 @@ def _until_complete(
     config = replace(prepared.scenario.engine, until_s=until_s)
     trace = continued(state, later, "continuation")
     engine = Engine(trace, state.cluster, prepared.truth, config, (), state)
-    policy = fresh_policy(prepared)
+    policy = prepared.fresh_policy()
     known = {one.job.name: one.first_start_s for one in state.jobs}
     begun = {name: known[name] for name in jobs}
     starts = {name: at_s for name, at_s in begun.items() if at_s is not None}
@@ -156,8 +155,3 @@ def _look(
             starts.setdefault(event.job, event.time_s)
         elif isinstance(event, Completed) and event.job in jobs:
             ends[event.job] = event.time_s
-
-
-def fresh_policy(prepared: Prepared) -> Policy:
-    """Make a new policy, as an object serves one run."""
-    return prepared.fresh_policy()

@@ -21,7 +21,7 @@ from morph_opt.core.domain.errors import typed
 from morph_opt.plan.evaluate import EARLY, Evaluator, Verdict
 from morph_opt.plan.parameters import SEARCH
 from morph_opt.plan.sequential import error_of, fixed
-from morph_opt.plan.statement import Confirmations, Target
+from morph_opt.plan.statement import Confirmations, Target, refuting
 from morph_opt.plan.stats import mean_interval, needed, share_interval
 from morph_opt.replay.scenario import Scenario
 
@@ -179,18 +179,11 @@ class Search:
         return low
 
     def _refused(self, size: int) -> bool:
-        slo, seeds = self.target.slo, self.exploration
-        allowed, proven = self.target.may_fail(len(seeds)), []
-        for place, seed in enumerate(seeds):
-            verdict = self.judge.refused(self.at(size, seed), slo, expensive=False)
-            if verdict is not None:
-                proven.append(verdict)
-            if len(proven) > allowed or len(proven) + len(seeds) - place - 1 <= allowed:
-                break
-        if len(proven) <= allowed:
-            return False
-        self.tested.append(Trial(size, "explore", proven, False, len(seeds)))
-        return True
+        seeds = self.exploration
+        proven = refuting(self.judge, self.target, partial(self.at, size), seeds, expensive=False)
+        if proven:
+            self.tested.append(Trial(size, "explore", proven, False, len(seeds)))
+        return bool(proven)
 
     def confirm(self, size: int) -> bool:
         """Test a size on fresh workloads."""

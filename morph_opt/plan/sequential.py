@@ -102,26 +102,19 @@ class Design:
                 return more
         return 0
 
-    def at(self, share: float) -> tuple[float, float]:
-        """Return the probability of confirming at a true share, and the mean sample size."""
-        confirmed, lasting = _walk(share, self.confirms, self.refuses)
-        return float(confirmed.sum()), float(lasting.sum())
-
 
 def _walk(
     share: float, confirms: Sequence[int], refuses: Sequence[int], until: float = 1.0
-) -> tuple[Floats, Floats]:
-    """Return, per number of workloads, the probability of confirming there and of reaching it.
+) -> Floats:
+    """Return the probability of confirming at each number of workloads from 1, shape (numbers,).
 
-    Ends once the sum of the first reaches ``until``. Both have shape ``(numbers,)``, from 1
-    workload on.
+    Ends once their sum reaches ``until``.
     """
     width = max(refuses) + 1
     paths = np.zeros(width)
     paths[0] = 1.0
-    confirmed, lasting, sum_confirmed = [], [], 0.0
+    confirmed, sum_confirmed = [], 0.0
     for n in range(1, len(confirms)):
-        lasting.append(float(paths.sum()))
         worse = paths * (1.0 - share)
         paths = paths * share
         paths[1:] += worse[:-1]
@@ -132,7 +125,7 @@ def _walk(
         sum_confirmed += confirmed[-1]
         if sum_confirmed >= until:
             break
-    return np.asarray(confirmed), np.asarray(lasting)
+    return np.asarray(confirmed)
 
 
 @lru_cache(maxsize=64)
@@ -186,11 +179,11 @@ def _bounded(
     accept = np.where(accept < 0.0, np.where(n >= first, 0.0, -1.0), accept)
     refuse = np.ceil((n * better - math.log(missed / 2.0)) / (better + worse) - 1e-12)
     confirms, refuses = accept.astype(int).tolist(), refuse.astype(int).tolist()
-    enough, _ = _walk(share + margin, confirms, refuses, 1.0 - missed)
+    enough = _walk(share + margin, confirms, refuses, 1.0 - missed)
     last = enough.size
     confirms, refuses = confirms[: last + 1], refuses[: last + 1]
     refuses[last] = confirms[last] + 1  # what is open there is refused
-    error = float(_walk(share, confirms, refuses)[0].sum())
+    error = float(_walk(share, confirms, refuses).sum())
     return Design(share, margin, error, 1.0 - float(enough.sum()), tuple(confirms), tuple(refuses))
 
 

@@ -104,6 +104,28 @@ class Target:
         return every[:exploration], every[exploration:]
 
 
+def refuting(
+    judge: Evaluator,
+    target: Target,
+    at: Callable[[int], Scenario],
+    seeds: Sequence[int],
+    *,
+    expensive: bool = True,
+) -> list[Verdict]:
+    """Return verdicts of bounds by which too many workloads fail; empty if bounds show too few."""
+    allowed = target.may_fail(len(seeds))
+    proven: list[Verdict] = []
+    for place, seed in enumerate(seeds):
+        verdict = judge.refused(at(seed), target.slo, expensive=expensive)
+        if verdict is not None:
+            proven.append(verdict)
+        if len(proven) > allowed:
+            return proven
+        if len(proven) + len(seeds) - place - 1 <= allowed:
+            break
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """Outcome of a test on fresh workloads.

@@ -242,8 +242,7 @@ def _remarks(views: Sequence[RunView]) -> list[str]:
     if len(views) > 1 and max(promised) > 0 and len({s.objective is None for s in summaries}) > 1:
         found.append(
             "Some jobs are guaranteed; policies without a MILP know no guarantees, so their "
-            "averages "
-            "are not bought at the same price."
+            "averages are not bought at the same price."
         )
     if len({tuple(sorted(view.versions.items())) for view in views}) > 1:
         found.append("The runs were made with different versions of the software.")

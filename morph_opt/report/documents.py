@@ -16,12 +16,12 @@ import numpy as np
 from morph_opt.report.drawing.charts import (
     MEASURES,
     MOST_NAMED,
+    TimeAxis,
     TimeCharts,
     draw_distribution,
     draw_pairs,
 )
 from morph_opt.report.drawing.gantt import draw_gantt
-from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import groupings, label, short
 from morph_opt.report.pairs import Pairs
 from morph_opt.simulation.runs.views.explanations import Price, Wait
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 _ID = re.compile(r"p\d+")
 ENDS = ("complete", "cancel", "change", "policy", "node-failure", "end")
 """Events that end a segment, by code."""
+NUMBERS = (
+    "gpus", "submission_s", "finish_s", "queued_s", "jct_s", "stretch", "restarts", "preemptions",
+    "gpu_s_held",
+)  # fmt: skip
+"""Columns of ``jobs.csv`` that the page shows as numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +167,7 @@ def job_columns(view: RunView) -> dict[str, Any]:
         "plan": [row.last_plan for row in jobs],
     }.items():
         found[f"{name}_names"], found[name] = _codes(texts)
-    for name in (
-        "gpus",
-        "submission_s",
-        "finish_s",
-        "queued_s",
-        "jct_s",
-        "stretch",
-        "restarts",
-        "preemptions",
-        "gpu_s_held",
-    ):
+    for name in NUMBERS:
         values = np.asarray(view.run.jobs.column(name), dtype=np.float64)
         exact = name in ("submission_s", "finish_s")
         found[name] = values if exact else values.astype(np.float32)

@@ -139,19 +139,16 @@ def _hint(view: RunView) -> str:
     if not detail.by_gpu:
         return (
             f"More than {MOST_RECTANGLES:,} rectangles: the share of each node in use is drawn, "
-            "the "
-            "darker the more."
+            "the darker the more."
         )
     if detail.by_node:
         return (
             "The share of each node in use, the darker the more; single GPUs and jobs appear "
-            "where you "
-            "zoom in on few nodes."
+            "where you zoom in on few nodes."
         )
     return (
         "The light part of a bar is start-up. Press a group to see it alone, tap a bar to "
-        "follow its "
-        "job; the toolbar zooms, and all charts below zoom along."
+        "follow its job; the toolbar zooms, and all charts below zoom along."
     )
 
 
@@ -173,15 +170,10 @@ def _charts(
     if prices:
         caption = words.prices_caption(prices)
         known["prices-chart"] = ("Price of a GPU", caption, tabular.prices(prices))
+    shown = ((root, *known[root]) for root in roots if root in known)
     return [
-        {
-            "root": root,
-            "title": known[root][0],
-            "caption": known[root][1],
-            "table": _html(known[root][2]),
-        }
-        for root in roots
-        if root in known
+        {"root": root, "title": title, "caption": caption, "table": _html(table)}
+        for root, title, caption, table in shown
     ]
 
 

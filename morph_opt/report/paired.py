@@ -82,19 +82,8 @@ def differences(pairing: Pairing) -> Table:
         if changes.size:
             low, middle, high = np.quantile(changes, (0.1, 0.5, 0.9))
             earlier, later = int((changes < -SAME_S).sum()), int((changes > SAME_S).sum())
-            rows.append(
-                (
-                    label,
-                    changes.size,
-                    earlier,
-                    changes.size - earlier - later,
-                    later,
-                    float(changes.mean()),
-                    float(low),
-                    float(middle),
-                    float(high),
-                )
-            )
+            counts = changes.size, earlier, changes.size - earlier - later, later
+            rows.append((label, *counts, *map(float, (changes.mean(), low, middle, high))))
     header = ("jobs", "number", "earlier", "same", "later", "mean", "p10", "median", "p90")
     return Table(header, rows, formats=dict.fromkeys(header[5:], "+,.0f"))
 
@@ -104,25 +93,11 @@ def largest(pairing: Pairing, first: str, second: str) -> Table:
     changes = pairing.difference_s
     order = np.lexsort((np.arange(len(changes)), changes)).tolist()
     chosen = dict.fromkeys([*order[:LARGEST], *order[-LARGEST:]])
-    rows = [
-        (
-            pairing.rows[i].job,
-            pairing.rows[i].model,
-            pairing.rows[i].gpus,
-            float(pairing.first_s[i]),
-            float(pairing.second_s[i]),
-            float(changes[i]),
-        )
-        for i in chosen
-        if abs(changes[i]) > SAME_S
-    ]
-    header = (
-        "job",
-        "model",
-        "GPUs asked for",
-        f"JCT by {first} (s)",
-        f"JCT by {second} (s)",
-        "difference (s)",
-    )
+    rows = []
+    for i in (i for i in chosen if abs(changes[i]) > SAME_S):
+        row, times = pairing.rows[i], (pairing.first_s[i], pairing.second_s[i], changes[i])
+        rows.append((row.job, row.model, row.gpus, *map(float, times)))
+    jct = [f"JCT by {name} (s)" for name in (first, second)]
+    header = ("job", "model", "GPUs asked for", *jct, "difference (s)")
     formats = {header[3]: ",.0f", header[4]: ",.0f", header[5]: "+,.0f"}
     return Table(header, rows, "llr", formats if first != second else {})

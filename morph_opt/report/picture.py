@@ -26,7 +26,7 @@ from morph_opt.core.domain import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from morph_opt.report.drawing.time_axis import TimeAxis
+    from morph_opt.report.drawing.charts import TimeAxis
     from morph_opt.simulation.runs.views.view import RunView
 
 
@@ -64,7 +64,9 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
     InputError
         If all jobs are of one group of that kind.
     """
-    from morph_opt.report.drawing.time_axis import TimeAxis
+    from matplotlib.patches import Patch
+
+    from morph_opt.report.drawing.charts import TimeAxis
     from morph_opt.report.groups import groupings
     from morph_opt.simulation.runs.views.series import gpus_held
 
@@ -75,7 +77,9 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
     with drawing((10.0, 4.8)) as (figure, encoded):
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1.0))
         _bars(upper, view, axis, grouping.codes)
-        handles = [_patch(PALETTE[code], name) for code, name in enumerate(grouping.labels)]
+        handles = [
+            Patch(facecolor=PALETTE[code], label=name) for code, name in enumerate(grouping.labels)
+        ]
         widest = max(len(name) for name in grouping.labels)
         figure.legend(
             handles=handles,
@@ -97,12 +101,6 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
         lower.legend(loc="upper right", ncols=2)
         upper.set_ylabel("node")
         return encoded().decode()
-
-
-def _patch(colour: str, label: str) -> Any:
-    from matplotlib.patches import Patch
-
-    return Patch(facecolor=colour, label=label)
 
 
 def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8]) -> None:

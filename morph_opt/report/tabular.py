@@ -173,17 +173,9 @@ def by_group(views: Sequence[RunView]) -> Table:
             largest = sorted(groups, key=lambda name: (-len(groups[name]), name))[:MOST_TENANTS]
             if len(groups) > 1:
                 rows += [(view.name, f"{title} {short(n)}", *_means(groups[n])) for n in largest]
-    header = (
-        "run",
-        "jobs of",
-        "jobs",
-        "completed",
-        "mean JCT (s)",
-        "p90 JCT (s)",
-        "mean queueing (s)",
-        "mean stretch",
-    )
-    formats = dict.fromkeys(header[4:7], ",.0f") | {"mean stretch": ",.2f"}
+    means = ("mean JCT (s)", "p90 JCT (s)", "mean queueing (s)", "mean stretch")
+    formats = dict.fromkeys(means, ",.0f") | {"mean stretch": ",.2f"}
+    header = ("run", "jobs of", "jobs", "completed", *means)
     return Table(header, rows[:MOST_ROWS], "llr", formats)
 
 

@@ -42,8 +42,7 @@ def summary_sentences(view: RunView) -> list[str]:
     ]
     if s.completed:
         sentences.append(
-            f"{s.completed:,} of them completed, on average {s.avg_jct_s:,.0f} s after they "
-            "were "
+            f"{s.completed:,} of them completed, on average {s.avg_jct_s:,.0f} s after they were "
             f"submitted (median {s.median_jct_s:,.0f} s, 99 % within {s.p99_jct_s:,.0f} s); "
             f"{s.avg_queue_s:,.0f} s of that they waited."
         )
@@ -55,8 +54,7 @@ def summary_sentences(view: RunView) -> list[str]:
         )
     sentences.append(
         f"The run took {hours(view.end_s)} of simulated time; GPUs were held "
-        f"{share(s.gpu_utilization)} "
-        f"of it{_productive(view)}."
+        f"{share(s.gpu_utilization)} of it{_productive(view)}."
     )
     sentences.append(
         f"There were {count(s.rounds, 'round')}, {s.restarts_per_job:.2f} restarts per job and "
@@ -126,9 +124,8 @@ def gantt_caption(view: RunView) -> str:
     moved = sum(len(numbers) > 1 for numbers in view.segments_by_job.values())
     sentences = (
         f"{count(len(view.segments_by_job), 'job')} held GPUs in "
-        f"{count(len(view.segments), 'segment')}, "
-        f"{r.gpu_s / 3600.0:,.1f} GPU-hours in all; {count(moved, 'job')} held more than one "
-        "set of GPUs."
+        f"{count(len(view.segments), 'segment')}, {r.gpu_s / 3600.0:,.1f} GPU-hours in all; "
+        f"{count(moved, 'job')} held more than one set of GPUs."
     )
     if view.outages:
         sentences += f" Nodes were away {count(len(view.outages), 'time')} (hatched)."
@@ -150,9 +147,9 @@ def jobs_caption(view: RunView) -> str:
         return "No round was decided."
     return (
         f"Up to {count(int(active.max()), 'job')} were active at once, up to "
-        f"{int(queued.max()):,} of them "
-        f"queued; after their decisions {share(float((queued > 0).mean()))} of the rounds left "
-        "jobs queued. The average queueing above also counts the wait for a round to come."
+        f"{int(queued.max()):,} of them queued; after their decisions "
+        f"{share(float((queued > 0).mean()))} of the rounds left jobs queued. "
+        "The average queueing above also counts the wait for a round to come."
     )
 
 
@@ -162,8 +159,7 @@ def gpus_caption(view: RunView, held: Steps, productive: Steps) -> str:
     mean, work = float(held.mean(edges)[0]), float(productive.mean(edges)[0])
     return (
         f"Of {count(view.nodes.total, 'GPU')} {mean:,.1f} were held on average and {work:,.1f} "
-        "made "
-        f"progress; at most {held.value.max():,.0f} were held at once."
+        f"made progress; at most {held.value.max():,.0f} were held at once."
     )
 
 
@@ -203,8 +199,7 @@ def prices_caption(prices: Sequence[Price]) -> str:
     worth = np.asarray([price.per_gpu * factor for price in prices])
     return (
         f"What one more GPU is worth to the round, in {unit}: {worth.mean():.4g} on average, at "
-        "most "
-        f"{worth.max():.4g}; nothing in {share(float((worth <= 1e-12).mean()))} of the rounds."
+        f"most {worth.max():.4g}; nothing in {share(float((worth <= 1e-12).mean()))} of the rounds."
     )
 
 
@@ -236,12 +231,9 @@ def pairs_caption(pairing: Pairing, first: str, second: str) -> str:
     earlier, later = int((changes < -SAME_S).sum()), int((changes > SAME_S).sum())
     return (
         f"Of {changes.size:,} jobs that completed in both, {earlier:,} are complete earlier in "
-        f"{second} "
-        f"than in {first} and {later:,} later; the mean difference is {changes.mean():+,.0f} s, "
-        "the median "
-        f"{np.median(changes):+,.0f} s. Jobs of one run are not independent of each other, so "
-        "these are "
-        "descriptions and no test."
+        f"{second} than in {first} and {later:,} later; the mean difference is "
+        f"{changes.mean():+,.0f} s, the median {np.median(changes):+,.0f} s. Jobs of one run are "
+        "not independent of each other, so these are descriptions and no test."
     )
 
 

@@ -103,10 +103,10 @@ def run_cells(
     todo: dict[str, Cell] = {}
     for cell in cells:
         old = found[cell.key]
-        failed = old is not None and old.failure is not None
-        if failed and old is not None and old.failure is not None:
-            failed = retry_failed or old.failure.may_change(limits, old.limits)
-        if old is None or failed:
+        failure = None if old is None else old.failure
+        if old is None or (
+            failure is not None and (retry_failed or failure.may_change(limits, old.limits))
+        ):
             todo.setdefault(cell.key, cell)
     begun = time.monotonic()
     cached = len(found) - len(todo)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from morph_opt.plan.answer import readable
 from morph_opt.plan.search import HEADER, Trial
-from morph_opt.plan.shown import readable
 
 
 def test_evidence_in_words() -> None:

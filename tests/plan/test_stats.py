@@ -47,9 +47,9 @@ def test_a_sequential_test_keeps_both_errors(share: float, margin: float) -> Non
         assert by_paths(made, share + margin) == pytest.approx(1.0 - made.missed)
         assert made.missed <= 0.1
         # Worst at the share itself: below, less is confirmed; and above d, less is missed.
-        assert made.at(share - 0.03)[0] < made.error
-        assert made.at(share + margin + 0.01)[0] > 1.0 - made.missed
-        assert made.at(1.0) == pytest.approx((1.0, made.clean))
+        assert by_paths(made, share - 0.03) < made.error
+        assert by_paths(made, share + margin + 0.01) > 1.0 - made.missed
+        assert by_paths(made, 1.0) == pytest.approx(1.0)
 
 
 def test_a_sequential_test_is_decided_in_order() -> None:

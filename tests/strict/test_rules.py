@@ -22,7 +22,7 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.scheduling.policies.base import Decision
-from morph_opt.scheduling.strict.check import check_allocation
+from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunLookup
 from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -49,7 +49,7 @@ def rules(
         known={"a", "b", "done"},
         **{"held": {}, **before},  # type: ignore[arg-type]
     )
-    found = check_allocation(assignments, where, lookup)
+    found = PlacementCheck(lookup).check(assignments, where)
     return [(v.rule, v.jobs, v.node) for v in found]
 
 
@@ -58,7 +58,7 @@ def packed(*assignments: Assignment) -> list[tuple[str, tuple[str, ...], str | N
     nodes = cluster(2, 4, cpus=6)
     lookup = RunLookup(PairedToys(), nodes)
     where = StateFacts(active={"a": A, "b": B, "c": job("c")}, known={"a", "b", "c"}, held={})
-    found = check_allocation(assignments, where, lookup)
+    found = PlacementCheck(lookup).check(assignments, where)
     return [(v.rule, v.jobs, v.node) for v in found]
 
 
@@ -187,7 +187,7 @@ def test_determinism(asks: str, runs: str, on: dict[str, int], broken: str) -> N
     parts = {["V100", "P100"].index(kind): range(count) for kind, count in on.items()}
     given = Assignment("a", plan, Placement.of(parts))
     where = StateFacts(active={"a": known}, known={"a"}, held={})
-    found = check_allocation((given,), where, lookup)
+    found = PlacementCheck(lookup).check((given,), where)
     assert [v.rule for v in found] == ([broken] if broken else [])
 
 

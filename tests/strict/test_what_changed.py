@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from morph_opt.core.domain import Assignment, Cluster, Leaf, Node, SideDemand
-from morph_opt.scheduling.strict.check import PlacementCheck, check_allocation
+from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunLookup
 from morph_opt.scheduling.strict.rules import StateFacts
 from tests.engine.packing_toys import PairedToys
@@ -80,7 +80,7 @@ def test_incremental_check_agrees_with_a_full_check(seed: int) -> None:
         before = StateFacts(active, JOBS, held, down, failed)
         after = changed(draw, held)
         found = check.check(after, before)
-        assert found == check_allocation(after, before, LOOKUP)
+        assert found == PlacementCheck(LOOKUP).check(after, before)
         rules |= {violation.rule for violation in found}
         broken += bool(found)
         # What runs has passed; where nothing passes, jobs leave now and then.
@@ -106,7 +106,7 @@ def test_refused_addition_leaves_the_check_unchanged(seed: int) -> None:
             continue
         whole = inside | some
         found = check.add(tuple(some.values()), before)
-        assert bool(found) == bool(check_allocation(whole.values(), before, LOOKUP))
+        assert bool(found) == bool(PlacementCheck(LOOKUP).check(whole.values(), before))
         inside = inside if found else whole
         refused += bool(found)
     assert refused > 30

@@ -44,18 +44,8 @@ def metric_of(text: str) -> Slo:
 def _row(
     name: str, values: Sequence[float], found: Paired, adjusted: float
 ) -> list[str | int | float | None]:
-    return [
-        name,
-        sum(values) / len(values),
-        found.mean,
-        found.low,
-        found.high,
-        found.p,
-        adjusted,
-        found.pairs,
-        found.gain,
-        "replay",
-    ]
+    differs = found.mean, found.low, found.high, found.p
+    return [name, sum(values) / len(values), *differs, adjusted, found.pairs, found.gain, "replay"]
 
 
 def _versus(

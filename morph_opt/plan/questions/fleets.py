@@ -16,7 +16,7 @@ from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.fleet_tables import fleet_problem
 from morph_opt.plan.mixes import Cheapest, candidates, cheapest, fleet_of
 from morph_opt.plan.parameters import FLEET, SEARCH
-from morph_opt.plan.statement import Confirmations, Target
+from morph_opt.plan.statement import Confirmations, Target, refuting
 from morph_opt.plan.stats import share_interval
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
@@ -178,18 +178,11 @@ class _Trial:
         """Return whether bounds refuse a mix, itself or one that contains it."""
         if any(all(a <= b for a, b in zip(one.nodes, no, strict=True)) for no in self._refused):
             return True
-        allowed = self._target.may_fail(len(seeds))
-        proven: list[Verdict] = []
-        for left, seed in zip(range(len(seeds), 0, -1), seeds, strict=True):
-            if len(proven) > allowed or len(proven) + left <= allowed:
-                break
-            verdict = self._evaluator.refused(self._at(one, seed), self._target.slo)
-            proven += [] if verdict is None else [verdict]
-        if len(proven) <= allowed:
-            return False
-        self._refused.append(one.nodes)
-        self._note(one, "explore", proven, False)
-        return True
+        proven = refuting(self._evaluator, self._target, partial(self._at, one), seeds)
+        if proven:
+            self._refused.append(one.nodes)
+            self._note(one, "explore", proven, False)
+        return bool(proven)
 
     def explore(self, one: Cheapest, seeds: Sequence[int]) -> bool:
         """Return whether a mix passes on these workloads."""

@@ -101,18 +101,13 @@ def _sentences(search: Search, found: int, kind: str) -> tuple[str, ...]:
     proof, target = _proof(search, found), search.target
     missed = target.design(_level(proof)).missed
     gpus = search.at(found, 0).cluster.gpus
-    return tuple(
-        filter(
-            None,
-            [
-                f"{counted(found)} of {kind} ({gpus} GPUs) reach{'es' * (found == 1)} {target}",
-                f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size"
-                f" that reaches it in {100 * (target.share + target.margin):g} % is missed with"
-                f" {missed:.1%}",
-                search.text_of(found - 1),
-            ],
-        )
+    said = (
+        f"{counted(found)} of {kind} ({gpus} GPUs) reach{'es' * (found == 1)} {target}",
+        f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size that "
+        f"reaches it in {100 * (target.share + target.margin):g} % is missed with {missed:.1%}",
+        search.text_of(found - 1),
     )
+    return tuple(filter(None, said))
 
 
 def _proof(search: Search, found: int) -> Trial:
@@ -127,11 +122,8 @@ def _level(proof: Trial) -> int:
 
 def _figures(search: Search, found: int) -> dict[str, Any]:
     proof = _proof(search, found)
-    by_bounds = {
-        trial.size
-        for trial in search.tested
-        if trial.verdicts and not any(map(_ran, trial.verdicts))
-    }
+    tested = [trial for trial in search.tested if trial.verdicts]
+    by_bounds = {trial.size for trial in tested if not any(map(_ran, trial.verdicts))}
     return {
         "nodes": found,
         "confirmed_on": proof.asked,

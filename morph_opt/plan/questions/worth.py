@@ -13,7 +13,7 @@ from morph_opt.core.domain.arguments import require_type
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.questions.comparing import metric_of, sentence
-from morph_opt.plan.questions.node_classes import classes_of, with_one_more
+from morph_opt.plan.questions.removing import classes_of, with_one_more
 from morph_opt.plan.stats import paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.prepare import prepare
@@ -123,19 +123,8 @@ def worth(
         found = paired(per[0], mine, confidence)
         key = one.like.type.name, one.like.leaf, one.like.nvlink_domain
         price = priced.get(key, math.nan)
-        rows.append(
-            [
-                one.name,
-                price,
-                sum(mine) / len(mine),
-                found.mean,
-                found.low,
-                found.high,
-                found.p,
-                found.pairs,
-                "replay",
-            ]
-        )
+        differs = found.mean, found.low, found.high, found.p
+        rows.append([one.name, price, sum(mine) / len(mine), *differs, found.pairs, "replay"])
         said.append(sentence(f"one more {one.name}", "the fleet as it is", metric, found))
         figures[one.name] = {"price": price, "difference": found.mean}
     notes = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.arrays import Floats
 from morph_opt.core.documents.style import BLUE, DASHES, INK, ORANGE, OTHER, PALETTE, key, looks
-from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import label, short
 from morph_opt.report.paired import Pairing
 from morph_opt.simulation.runs.views.explanations import Price
@@ -29,6 +29,42 @@ MOST_ROUNDS = 20_000
 LABEL = 18
 """Largest number of letters in a line of an axis' label."""
 QUANTILES = np.linspace(0.0, 1.0, 401)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """Axis of time with its unit.
+
+    Parameters
+    ----------
+    unit
+        ``min``, ``h`` or ``d``.
+    unit_s
+        Length of the unit in seconds.
+    """
+
+    unit: str
+    unit_s: float
+
+    @classmethod
+    def until(cls, end_s: float) -> TimeAxis:
+        """Choose the unit in which the end is a number of readable size.
+
+        >>> TimeAxis.until(7e4).unit
+        'h'
+        """
+        if end_s < 2.0 * 3600.0:
+            return cls("min", 60.0)
+        return cls("h", 3600.0) if end_s < 20.0 * 86400.0 else cls("d", 86400.0)
+
+    @property
+    def title(self) -> str:
+        """Title of the axis."""
+        return f"simulated time ({self.unit})"
+
+    def of(self, seconds: Floats) -> Floats:
+        """Convert seconds to the unit."""
+        return np.asarray(seconds, dtype=np.float64) / self.unit_s
 
 
 class TimeCharts:
@@ -51,23 +87,22 @@ class TimeCharts:
         self._left_px = left_px
 
     def _figure(self, name: str, title: str, **more: Any) -> figure:
-        from bokeh.plotting import figure
-
-        chart = figure(
-            name=name,
-            height=190,
-            sizing_mode="stretch_width",
+        chart = canvas(
+            name,
+            190,
+            "pan,xwheel_zoom,box_zoom,reset",
             x_range=self._x_range,
-            output_backend="canvas",
-            tools="pan,xwheel_zoom,box_zoom,reset",
             toolbar_location=None,
-            active_scroll=None,
             min_border_left=self._left_px,
             **more,
         )
         chart.yaxis.axis_label = textwrap.fill(title, LABEL)
         chart.xaxis.axis_label = self._axis.title
         return chart
+
+    def _column(self, name: str) -> Floats:
+        """Return a column of the rounds as numbers, shape (rounds,)."""
+        return np.asarray(self._view.run.rounds.column(name), dtype=np.float64)
 
     def _steps(self, chart: figure, steps: Steps, name: str, place: int, **more: Any) -> None:
         thin = steps.thinned(MOST_STEPS)
@@ -96,10 +131,8 @@ class TimeCharts:
 
     def jobs(self) -> figure:
         """Draw the numbers of active, running and queued jobs."""
-        rounds = self._view.run.rounds
-        time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
-        active = np.asarray(rounds.column("jobs"), dtype=np.float64)
-        running = np.asarray(rounds.column("running"), dtype=np.float64)
+        time_s, active = self._column("time_s"), self._column("jobs")
+        running = self._column("running")
         chart = self._figure("jobs-chart", "jobs")
         curves = {"active": active, "running": running, "queued": active - running}
         for place, (name, value) in enumerate(curves.items()):
@@ -112,9 +145,10 @@ class TimeCharts:
         chart = self._figure("gpus-chart", "GPUs")
         types: Sequence[str | None] = self._view.nodes.types
         types = types if 1 < len(types) <= OTHER else (None,)
+        there = gpus_there(self._view)
         chart.step(
-            self._axis.of(gpus_there(self._view).time_s),
-            gpus_there(self._view).value,
+            self._axis.of(there.time_s),
+            there.value,
             mode="after",
             color=INK,
             legend_label="there",
@@ -147,7 +181,7 @@ class TimeCharts:
 
     def gaps(self) -> figure:
         """Draw the gap left in each round."""
-        gaps = 100.0 * np.asarray(self._view.run.rounds.column("gap"), dtype=np.float64)
+        gaps = 100.0 * self._column("gap")
         floor = 1e-8
         chart = self._figure("gaps-chart", "gap (%)", y_axis_type="log")
         self._cloud(chart, np.where(gaps < floor, floor, gaps), ORANGE)
@@ -156,7 +190,7 @@ class TimeCharts:
 
     def times(self) -> figure:
         """Draw the wall time of each round."""
-        times = np.asarray(self._view.run.rounds.column("round_ms"), dtype=np.float64)
+        times = self._column("round_ms")
         chart = self._figure("times-chart", "round (ms)", y_axis_type="log")
         self._cloud(chart, np.where(times > 0.0, times, np.nan), BLUE)
         plain_ticks(chart.yaxis)
@@ -164,16 +198,14 @@ class TimeCharts:
 
     def short(self) -> figure:
         """Draw the number of guarantees that were missed."""
-        rounds = self._view.run.rounds
-        time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
-        value = np.asarray(rounds.column("guarantees_short"), dtype=np.float64)
+        time_s, value = self._column("time_s"), self._column("guarantees_short")
         chart = self._figure("short-chart", "guarantees short")
         steps = _between_rounds(time_s, value, self._view.end_s)
         self._steps(chart, steps, "short", 1)
         return chart
 
     def _cloud(self, chart: figure, value: Floats, colour: str) -> None:
-        time_s = np.asarray(self._view.run.rounds.column("time_s"), dtype=np.float64)
+        time_s = self._column("time_s")
         kept = np.flatnonzero(np.isfinite(value))
         if len(kept) > MOST_ROUNDS:
             largest = kept[np.argsort(-value[kept], kind="stable")[:1000]]
@@ -186,6 +218,15 @@ class TimeCharts:
             color=colour,
             alpha=0.6,
         )
+
+
+def canvas(name: str, height: int, tools: str, **more: Any) -> figure:
+    """Make an empty chart as wide as the page."""
+    from bokeh.plotting import figure
+
+    usual = {"toolbar_location": "above", "active_scroll": None, "output_backend": "canvas"}
+    usual |= {"sizing_mode": "stretch_width"}
+    return figure(name=name, height=height, tools=tools, **usual | more)
 
 
 def plain_ticks(axis: Any) -> None:
@@ -235,20 +276,10 @@ MEASURES = {
 def draw_distribution(views: Sequence[RunView], column: str) -> figure:
     """Draw the share of jobs up to a value, on a logarithmic axis, a line per run."""
     from bokeh.models import Span
-    from bokeh.plotting import figure
 
     name, title = MEASURES[column]
-    chart = figure(
-        name=f"cdf-{name}",
-        height=300,
-        sizing_mode="stretch_width",
-        x_axis_type="log",
-        output_backend="canvas",
-        tools="pan,wheel_zoom,box_zoom,reset,save",
-        toolbar_location="above",
-        active_scroll=None,
-        y_range=(0.0, 1.02),
-    )
+    tools = "pan,wheel_zoom,box_zoom,reset,save"
+    chart = canvas(f"cdf-{name}", 300, tools, x_axis_type="log", y_range=(0.0, 1.02))
     chart.xaxis.axis_label, chart.yaxis.axis_label = title, "share of jobs"
     least = 1.0 if column != "stretch" else 0.1
     drawn = looks([key(v.run.summary.policy, v.run.summary.objective) for v in views])
@@ -295,7 +326,6 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
     A page that offers other runs gives the points, named ``pairs-points``, other values.
     """
     from bokeh.models import ColumnDataSource
-    from bokeh.plotting import figure
 
     x, y = pairing.first_s, pairing.second_s
     data: dict[str, Any] = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
@@ -303,19 +333,15 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
     if len(pairing.rows) <= MOST_NAMED:
         data["name"] = [short(row.job) for row in pairing.rows]
         tooltips = [("job", "@name"), *tooltips]
-    chart = figure(
-        name="pairs",
-        height=480,
+    chart = canvas(
+        "pairs",
+        480,
+        "pan,wheel_zoom,box_zoom,reset,save,hover",
         max_width=640,
-        sizing_mode="stretch_width",
         x_axis_type="log",
         y_axis_type="log",
         x_range=ends,
         y_range=ends,
-        output_backend="canvas",
-        tools="pan,wheel_zoom,box_zoom,reset,save,hover",
-        toolbar_location="above",
-        active_scroll=None,
         tooltips=tooltips,
     )
     chart.xaxis.axis_label = f"JCT by {label(first)} (s)"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
 from morph_opt.core.documents.style import BLUE, DARK, INK, LIGHT, OTHER, PALETTE
-from morph_opt.report.drawing.time_axis import TimeAxis
+from morph_opt.report.drawing.charts import TimeAxis, canvas
 from morph_opt.report.groups import label, short
 from morph_opt.simulation.runs.views.view import RunView
 
@@ -32,6 +33,8 @@ LETTER = 0.008
 """Width of a letter, as a share of the chart's."""
 LABEL_GROUND = 0.7
 """Opacity behind a name."""
+_OF_RECTANGLES = ("job", "segment", "partner", "node")
+"""Columns of a rectangle next to its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +62,16 @@ class Detail:
 def draw_gantt(view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) -> figure:
     """Draw the chart; its sources are named for the page's script."""
     from bokeh.models import Range1d
-    from bokeh.plotting import figure
 
     nodes = view.nodes
     detail = Detail.of(view)
     height = int(min(640, max(180, 80 + 7 * nodes.total)))
-    chart = figure(
-        name="gantt",
-        height=height,
-        sizing_mode="stretch_width",
+    chart = canvas(
+        "gantt",
+        height,
+        "pan,xwheel_zoom,box_zoom,tap,reset,save",
         x_range=x_range,
         y_range=Range1d(nodes.total, 0, bounds=(0, nodes.total)),
-        output_backend="canvas",
-        tools="pan,xwheel_zoom,box_zoom,tap,reset,save",
-        toolbar_location="above",
-        active_scroll=None,
         min_border_left=left_px,
     )
     chart.xaxis.axis_label = axis.title
@@ -105,61 +103,58 @@ def _node_axis(view: RunView, chart: figure) -> None:
         chart.ygrid.visible = True
 
 
+def _quads(
+    chart: figure,
+    name: str,
+    spans: tuple[Floats, Floats],
+    rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    data: Mapping[str, object],
+    **look: Any,
+) -> Any:
+    """Draw rectangles from a source of the same name.
+
+    Parameters
+    ----------
+    spans
+        Left and right ends, in units of the axis.
+    rows
+        Bottom and top ends, in GPUs.
+    data
+        Further columns of the source.
+    """
+    from bokeh.models import ColumnDataSource
+
+    left, right = spans
+    bottom, top = (ends.astype(np.float32) for ends in rows)
+    ends = {"left": left, "right": right, "bottom": bottom, "top": top}
+    source = ColumnDataSource(name=name, data={**ends, **data})
+    return chart.quad(source=source, name=name, **{end: end for end in ends}, **look)
+
+
 def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:
-    from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper
+    from bokeh.models import HoverTool, LinearColorMapper
 
     r = view.rectangles
     left, right = axis.of(r.start_s), axis.of(r.end_s)
-    source = ColumnDataSource(
-        name="rectangles",
-        data={
-            "left": left,
-            "right": right,
-            "bottom": r.bottom.astype(np.float32),
-            "top": r.top.astype(np.float32),
-            "job": r.job.astype(np.int32),
-            "segment": r.segment.astype(np.int32),
-            "partner": r.partner.astype(np.int32),
-            "node": r.node.astype(np.int32),
-            "code": np.zeros(len(r), dtype=np.uint8),
-        },
-    )
+    about = {name: getattr(r, name).astype(np.int32) for name in _OF_RECTANGLES}
     mapper = LinearColorMapper(palette=PALETTE, low=-0.5, high=OTHER + 0.5)
-    common = {
-        "left": "left",
-        "right": "right",
-        "bottom": "bottom",
-        "top": "top",
-        "line_color": None,
-    }
-    faded = {"nonselection_fill_alpha": 0.12, "selection_fill_alpha": 1.0}
-    drawn = chart.quad(
-        source=source,
+    drawn = _quads(
+        chart,
+        "rectangles",
+        (left, right),
+        (r.bottom, r.top),
+        about | {"code": np.zeros(len(r), dtype=np.uint8)},
         fill_color={"field": "code", "transform": mapper},
-        name="rectangles",
         visible=visible,
-        **common,
-        **faded,
+        line_color=None,
+        nonselection_fill_alpha=0.12,
+        selection_fill_alpha=1.0,
     )
     lit = r.startup_until_s > r.start_s
     until = axis.of(np.minimum(r.startup_until_s, r.end_s))
-    starting = ColumnDataSource(
-        name="startups",
-        data={
-            "left": left[lit],
-            "right": until[lit],
-            "bottom": r.bottom[lit].astype(np.float32),
-            "top": r.top[lit].astype(np.float32),
-        },
-    )
-    chart.quad(
-        source=starting,
-        fill_color=LIGHT,
-        fill_alpha=0.55,
-        name="startups",
-        visible=visible,
-        **common,
-    )
+    light = {"fill_color": LIGHT, "fill_alpha": 0.55, "visible": visible, "line_color": None}
+    spans, rows = (left[lit], until[lit]), (r.bottom[lit], r.top[lit])
+    _quads(chart, "startups", spans, rows, {}, **light)
     _names(view, chart, axis, visible=visible)
     tooltips = [
         ("job", "@job_name"), ("model", "@model"), ("plan", "@plan"), ("GPUs", "@gpus"),
@@ -216,30 +211,17 @@ def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> No
 
 def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
     """Draw one row per node, darker the more of it is in use."""
-    from bokeh.models import ColumnDataSource
-
     node, start_s, end_s, part = node_shares(view)
-    first = view.nodes.first_gpu.astype(np.float32)
-    source = ColumnDataSource(
-        name="shares",
-        data={
-            "left": axis.of(start_s),
-            "right": axis.of(end_s),
-            "bottom": first[node],
-            "top": first[node + 1],
-            "alpha": (0.9 * part).astype(np.float32),
-        },
-    )
-    chart.quad(
-        source=source,
-        left="left",
-        right="right",
-        bottom="bottom",
-        top="top",
+    first = view.nodes.first_gpu
+    _quads(
+        chart,
+        "shares",
+        (axis.of(start_s), axis.of(end_s)),
+        (first[node], first[node + 1]),
+        {"alpha": (0.9 * part).astype(np.float32)},
         line_color=None,
         fill_color=BLUE,
         fill_alpha="alpha",
-        name="shares",
     )
 
 
@@ -269,33 +251,22 @@ def node_shares(view: RunView) -> tuple[npt.NDArray[np.int64], Floats, Floats, F
 
 def _outages(view: RunView, chart: figure, axis: TimeAxis) -> None:
     """Hatch the times when a node was away."""
-    from bokeh.models import ColumnDataSource
-
     if not view.outages:
         return
     first = view.nodes.first_gpu
     node = np.asarray([one.node for one in view.outages])
-    source = ColumnDataSource(
-        name="outages",
-        data={
-            "left": axis.of(np.asarray([one.start_s for one in view.outages])),
-            "right": axis.of(np.asarray([one.end_s for one in view.outages])),
-            "bottom": first[node].astype(np.float32),
-            "top": first[node + 1].astype(np.float32),
-            "hatch": ["x" if one.status == "failed" else "/" for one in view.outages],
-        },
-    )
-    chart.quad(
-        source=source,
-        left="left",
-        right="right",
-        bottom="bottom",
-        top="top",
+    start_s = np.asarray([one.start_s for one in view.outages])
+    end_s = np.asarray([one.end_s for one in view.outages])
+    _quads(
+        chart,
+        "outages",
+        (axis.of(start_s), axis.of(end_s)),
+        (first[node], first[node + 1]),
+        {"hatch": ["x" if one.status == "failed" else "/" for one in view.outages]},
         line_color=INK,
         fill_color=INK,
         fill_alpha=0.15,
         hatch_pattern="hatch",
         hatch_color=INK,
         hatch_alpha=0.8,
-        name="outages",
     )

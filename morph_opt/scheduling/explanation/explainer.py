@@ -11,6 +11,7 @@ found (`morph_opt.scheduling.explanation.conflict`).
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,6 +42,8 @@ from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
 _USUAL = Effort()
+_what = attrgetter("plan", "shape", "node_type", "partner", "stay", "back", "value")
+"""Function from an option to its configuration and value."""
 
 
 class Refusals:
@@ -377,18 +380,6 @@ class _Round:
             return None, most
         gain = solved.selection.value(self._like(more)) - here
         return gain, None if most is None else max(most, gain)
-
-
-def _what(option: Option) -> tuple[object, ...]:
-    return (
-        option.plan,
-        option.shape,
-        option.node_type,
-        option.partner,
-        option.stay,
-        option.back,
-        option.value,
-    )
 
 
 def _reduced(found: JobExplanation) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.table import Table
 from morph_opt.scheduling.explanation.report import (
     EXPLAIN,
     JobExplanation,
@@ -32,26 +31,25 @@ def explanation_text(found: RoundExplanation) -> str:
         f"{found.unit}, optimum {_number(found.optimum)}, relaxation {_number(found.relaxation)}",
         *_of_prices(found),
         "",
-        *table(
+        Table(
             ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "one more gains", "at most"),
             [
                 (
                     str(p.nodes),
                     p.node_type,
                     p.leaf,
-                    _number(p.gpu_price),
-                    _number(p.gpu_s_price),
-                    _number(p.node_gain),
-                    _number(p.node_bound),
+                    *map(_number, (p.gpu_price, p.gpu_s_price, p.node_gain, p.node_bound)),
                 )
                 for p in found.prices
             ],
-        ),
+            "l",
+        ).to_text(),
         "",
-        *table(
+        Table(
             ("job", "gets", "value", "price", "best option", "value", "price", "reason"),
             [_job_row(job) for job in found.jobs],
-        ),
+            "l",
+        ).to_text(),
     ]
     notes = [line for job in found.jobs for line in _notes(job)]
     refused = [
@@ -150,12 +148,3 @@ def _notes(job: JobExplanation) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value + 0.0:.4g}"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows under a header, columns aligned."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in (header, *rows)
-    ]

@@ -354,10 +354,3 @@ class BeliefChecks:
         if self._lookup is None or self._lookup.cluster is not cluster:
             self._lookup = RunLookup(self._speeds, cluster, self._pairs)
         return PlacementCheck(self._lookup, unknown_may_stay=unknown_may_stay)
-
-
-def check_allocation(
-    assignments: Iterable[Assignment], before: StateFacts, lookup: RunLookup
-) -> tuple[Violation, ...]:
-    """Return every broken rule of an allocation; empty if none. See `PlacementCheck`."""
-    return PlacementCheck(lookup).check(assignments, before)

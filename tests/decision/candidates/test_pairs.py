@@ -37,7 +37,7 @@ from morph_opt.scheduling.decision.rules.model import (
     TenantQuota,
 )
 from morph_opt.scheduling.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.scheduling.strict.check import check_allocation
+from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunLookup
 from morph_opt.scheduling.strict.rules import StateFacts
 
@@ -331,7 +331,7 @@ def test_every_objective_packs_and_passes_the_strict_check(
         decision = policy.decide(now)
         assert decision.report.status == "optimal"
         standing = StateFacts({s.job.name: s.job for s in jobs}, names, held)
-        assert check_allocation(decision.allocation.assignments, standing, lookup) == ()
+        assert PlacementCheck(lookup).check(decision.allocation.assignments, standing) == ()
         held = decision.allocation.by_job()
         packed += sum(a.partner is not None for a in held.values())
         # All have reported by the second round, so that `feedback` takes turns.
