@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 import pytest
 
+import morph_opt as mo
 from morph_opt.core.domain import Cluster, InputError
 from morph_opt.inputs.clusters import load_cluster, read_cluster
 from morph_opt.inputs.clusters.cli import main
@@ -209,3 +210,12 @@ def test_nodes_that_are_not_there_are_refused(capsys: pytest.CaptureFixture[str]
     assert "the cluster has no node 'node-7'" in capsys.readouterr().err
     assert main(["between", "2x8", "node-0", "node-0"]) == 2
     assert "two disjoint sets of nodes" in capsys.readouterr().err
+
+
+def test_a_graph_is_taken_where_a_spec_is(tmp_path: Path) -> None:
+    path = tmp_path / "site.graphml"
+    write_graph(load_cluster("2x4:V100"), path)
+    by_graph, by_form = (
+        mo.Scenario(trace="naive", cluster=given).to_toml() for given in (path, "2x4:V100")
+    )
+    assert by_graph == by_form
