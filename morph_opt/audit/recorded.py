@@ -12,13 +12,13 @@ from morph_opt.audit import RUN
 from morph_opt.core.documents import exists
 from morph_opt.core.domain import Cluster, InputError
 from morph_opt.core.domain.nearest import unknown
+from morph_opt.inputs.slurm.hostlist import expand_hosts
 from morph_opt.inputs.traces.logs.guess import Chosen, chosen
 from morph_opt.inputs.traces.logs.reading.clock import window_of
 from morph_opt.inputs.traces.logs.reading.fold import lives
 from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.logs.registry import LOG_FORMATS, format_name, require_format, windowed
-from morph_opt.round.live.slurm_fields import expand_hosts
 from morph_opt.simulation.runs.read import read_run
 
 

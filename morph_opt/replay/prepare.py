@@ -15,8 +15,10 @@ from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.trace import Search
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
+from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.traces.format import STATE_TRACE, LoadedTrace
+from morph_opt.inputs.traces.limits import with_limits
 from morph_opt.inputs.traces.registry import absolute_spec, load_trace
 from morph_opt.round.reader import read_snapshot
 from morph_opt.scheduling.decision.rules.model import OperatorRules
@@ -24,6 +26,7 @@ from morph_opt.scheduling.decision.rules.spec import read_rules
 from morph_opt.scheduling.decision.rules.stranded import stranded_jobs
 from morph_opt.scheduling.policies.auto import chosen
 from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.blind import Durations, limit_of
 from morph_opt.scheduling.policies.objectives.deadlines import prices_of
 from morph_opt.scheduling.policies.registry import Decider, resolve
 from morph_opt.scheduling.policies.scheduler import learning_policy, make_belief
@@ -225,12 +228,38 @@ def prepare(scenario: Scenario) -> Prepared:
     source, snapshot = load(scenario.workload, scenario.trace)
     if engine.first_start_s is None and source.first_start_s is not None:
         engine = replace(engine, first_start_s=source.first_start_s)
+    source = replace(source, trace=_limited(scenario, engine, source, decider))
     belief = make_belief(scheduler, source.truth)
     options = scheduler.options(_rules(scheduler, decider, scenario.cluster, snapshot))
     policy = learning_policy(decider, scheduler, belief, source.truth, options)
     jobs = _check(scenario, engine, source, snapshot, decider, belief, options)
     recorded = _recorded(scenario, engine, jobs.trace)
     return Prepared(recorded, source, jobs, decider, belief, options, policy)
+
+
+def _limited(
+    scenario: Scenario, engine: ReplayConfig, source: LoadedTrace, decider: Decider
+) -> Trace:
+    """Return the trace with time limits by the law of ``--durations limits:LAW``.
+
+    Raises
+    ------
+    InputError
+        If a job has none and no law is given, but policy or option go by limits.
+    """
+    durations, trace = Durations.parse(scenario.scheduler.durations), source.trace
+    if durations.law is not None:
+        requests = GangSpeeds.on(scenario.cluster, source.truth)
+
+        def run_s(job: Job) -> float:
+            return engine.first_start_of(job.model) + job.iterations * requests.iteration_s(job)
+
+        seed = scenario.workload.seed
+        return trace.of_jobs(with_limits(trace.jobs, durations.law, run_s, seed))
+    if durations.limits or decider.rule.limits:
+        for job in trace.jobs:
+            limit_of(job)
+    return trace
 
 
 def _rules(

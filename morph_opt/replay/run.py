@@ -356,14 +356,20 @@ class Driver:
         _require_same(lines[:1], [self.begun], folder, 1)
         position = 1
         rounds = by_round(lines[1:], lambda line: line[1])
-        for row, chunk in zip(recorded.rows, rounds, strict=True):
+        for row, (chunk, following_s) in zip(
+            recorded.rows, followed(rounds, lambda line: line[1]), strict=True
+        ):
             state = self.engine.advance()
             events: list[Event] = []
             if state is not None:
-                # Policies that remember must see the rounds that they do not decide.
-                if state.jobs:
+                next_s = following_s
+                if next_s is None and self.engine.at_events:
+                    # The last decision is taken again, for the instant that it named.
+                    next_s = decision_of(self.policy, state).next_s
+                elif state.jobs:
+                    # Policies that remember must see the rounds that they do not decide.
                     self.policy.observe(state)
-                events = self._reapply(state, [event for _, event in chunk])
+                events = self._reapply(state, [event for _, event in chunk], next_s)
             _require_same(chunk, events, folder, position + 1)
             self.tally.take(events)
             self._keep(events, row)
@@ -372,10 +378,12 @@ class Driver:
             self.writer.cut(recorded.events_bytes, recorded.rounds_bytes)
         return bool(lines)
 
-    def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
+    def _reapply(
+        self, state: RoundState, recorded: Sequence[Event], next_s: float | None
+    ) -> list[Event]:
         """Return the events of the recorded decision; none if it is impossible."""
         try:
-            self.engine.apply(recorded_decision(state, recorded))
+            self.engine.apply(recorded_decision(state, recorded, next_s))
         except (AllocationError, InputError):
             return []
         return self.engine.take_events()
@@ -413,8 +421,30 @@ def by_round(events: Iterable[T], event_of: Callable[[T], Event]) -> Iterator[li
             found = []
 
 
-def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
-    """Return the decision that led from this state to these events."""
+def followed(
+    rounds: Iterable[list[T]], event_of: Callable[[T], Event]
+) -> Iterator[tuple[list[T], float | None]]:
+    """Yield each round with the instant of the next one; None for the last.
+
+    Where rounds begin at events, the policy named that instant, or an event came before it.
+    """
+    before: list[T] | None = None
+    for chunk in rounds:
+        if before is not None:
+            yield before, event_of(chunk[-1]).time_s
+        before = chunk
+    if before is not None:
+        yield before, None
+
+
+def _itself(event: Event) -> Event:
+    return event
+
+
+def recorded_decision(
+    state: RoundState, events: Sequence[Event], next_s: float | None = None
+) -> Decision:
+    """Return the decision that led from this state to these events, and named ``next_s``."""
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")
     slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}
@@ -440,7 +470,7 @@ def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
                 )
             case _:
                 pass
-    return Decision(Allocation(tuple(held.values())), report)
+    return Decision(Allocation(tuple(held.values())), report, next_s=next_s)
 
 
 # ---------------------------------------------------------------- reasons afterwards
@@ -492,11 +522,11 @@ def repeated(
         prepared.node_events(),
         prepared.jobs.initial,
     )
-    for chunk in by_round(events, lambda event: event):
+    for chunk, next_s in followed(by_round(events, _itself), _itself):
         state, decided = engine.advance(), chunk[-1]
         if state is None or not isinstance(decided, RoundDecided) or state.index != decided.index:
             raise InputError("does not follow from the run's inputs", field="events")
-        decision = recorded_decision(state, chunk)
+        decision = recorded_decision(state, chunk, next_s)
         if state.index in wanted:
             yield state, decision
         else:

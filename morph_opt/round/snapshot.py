@@ -17,6 +17,7 @@ from morph_opt.core.documents import JSON_BYTES, plain, read_stdin, write_atomic
 from morph_opt.core.documents import read_text as file_text
 from morph_opt.core.domain import Assignment, Cluster, JobState, RoundState
 from morph_opt.core.domain.arguments import require_type
+from morph_opt.core.domain.job import QUEUED
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.spec import to_dict
@@ -98,7 +99,15 @@ def cluster_to_json(state: RoundState) -> dict[str, Any]:
     }
 
 
-_OPTIONAL = ("deadline_s", "feedback_iterations", "resume_s", "migrate_s", "last_held", *OPTIONAL)
+_OPTIONAL = (
+    "deadline_s",
+    "feedback_iterations",
+    "resume_s",
+    "migrate_s",
+    "last_held",
+    *OPTIONAL,
+    *QUEUED,
+)
 """Fields of a job that are left out at their default."""
 
 

@@ -36,6 +36,7 @@ PLAN = "perf plan-profiling --model bert"
 
 ROWS = {
     FIFO: "--cluster 2x4 | --prices A800-80GB=2 | --nodes 1 | --gpu-type V100 | --interval 120"
+    " | --rounds events"
     "| --restart-s 10 | --events e.csv | --mtbf-s 4000 --mttr-s 300 | --mttr-s 300 --mtbf-s 4000"
     "| --until-s 1000 | --out elsewhere | --json | --quiet | --watch | --from-state bare.json",
     f"{FIFO} --nodes 1": "--gpus-per-node 4",

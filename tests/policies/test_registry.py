@@ -115,7 +115,11 @@ def test_objectives_by_name(objective: str) -> None:
         ("milp", {"objective": "math:pi"}, r"^objective: .*math:pi.* must be callable"),
         ("math:pi", {}, r"^policy: .*math:pi.* must be callable"),
         (f"{HERE}:Absent", {}, r"^policy: cannot import .*Absent"),
-        ("milp", {"durations": "x"}, r"^durations: must be true, blind or noisy:SIGMA, got 'x'"),
+        (
+            "milp",
+            {"durations": "x"},
+            r"^durations: must be true, blind, limits\[:LAW\] or noisy:SIGMA, got 'x'",
+        ),
         ("milp", {"durations": "noisy:0"}, r"^durations: the spread must be a number above 0"),
         ("milp", {"promises": "x"}, r"^promises: must be rank, weight or weight:NUMBER, got 'x'"),
         ("milp", {"gap": -1.0}, r"^gap: must be a number from 0 to 1, got -1"),

@@ -30,6 +30,12 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
 MOST_GPUS = 10**9
 """Largest number of GPUs of a request, and of CPU threads per GPU."""
 
+MOST_PRIORITY = 1e12
+"""Largest priority; those of Slurm are 32 bits wide."""
+
+QUEUED = ("time_limit_s", "nodes", "partition", "qos", "user", "priority", "times_out")
+"""Fields of a job that a scheduler's queue goes by; each has a default that says nothing."""
+
 _ASKED = [resource for resource in SIDES if resource.asked]
 _AMOUNTS = attrgetter(*(resource.asked for resource in _ASKED))
 
@@ -75,6 +81,19 @@ class Job:
     local_ssd_gib
         Local SSD that the job holds on every node that it uses, whatever its GPUs there: what
         ``--tmp`` of Slurm and ``ephemeral-storage`` of a Kubernetes pod per node ask for.
+    time_limit_s
+        Time limit: seconds with GPUs after which the job is ended as it runs in its request; None
+        without one.
+    nodes
+        Nodes that the user asked for (``-N`` of Slurm); None if the GPUs alone decide.
+    partition, qos
+        Queue and quality of service that it was submitted to; "" where there are none.
+    user
+        Owner within the tenant; "" if unknown.
+    priority
+        Priority that the user or the site gave it: larger goes first.
+    times_out
+        Whether its time limit ends it before its work is done; ``iterations`` end there.
 
     Raises
     ------
@@ -95,6 +114,13 @@ class Job:
     deadline_s: float | None = None
     feedback_iterations: int | None = None
     local_ssd_gib: float = 0.0
+    time_limit_s: float | None = None
+    nodes: int | None = None
+    partition: str = ""
+    qos: str = ""
+    user: str = ""
+    priority: float = 0.0
+    times_out: bool = False
 
     def __post_init__(self) -> None:
         take_own(self)
@@ -108,6 +134,16 @@ class Job:
         require_finite("local_ssd_gib", self.local_ssd_gib, at_least=0.0, at_most=MOST_AMOUNT)
         require_finite("weight", self.weight, above=0.0)
         require_finite("weight", self.weight, at_least=LEAST_WEIGHT, at_most=MOST_WEIGHT)
+        if self.time_limit_s is not None:
+            require_finite("time_limit_s", self.time_limit_s, above=0.0)
+            require_finite("time_limit_s", self.time_limit_s, at_most=LATEST_S)
+        if self.nodes is not None:
+            most = self.requested_gpus
+            require_int("nodes", self.nodes, at_least=1, at_most=most)
+        for name in ("partition", "qos", "user"):
+            if getattr(self, name) != "":
+                require_name(name, getattr(self, name))
+        require_finite("priority", self.priority, at_least=-MOST_PRIORITY, at_most=MOST_PRIORITY)
         if self.deadline_s is not None:
             self._require_future(self.deadline_s)
         if self.feedback_iterations is not None:
@@ -115,6 +151,7 @@ class Job:
             require_int("feedback_iterations", self.feedback_iterations, at_least=1, at_most=most)
         require_type("requested_plan", self.requested_plan, ExecutionPlan)
         require_type("guaranteed", self.guaranteed, bool)
+        require_type("times_out", self.times_out, bool)
         workers = self.requested_plan.workers
         for resource in _ASKED:
             if workers and resource.per_node and getattr(self, resource.asked):

@@ -10,7 +10,7 @@ from formulations.resources import SIDES
 from morph_opt.core.domain._validate import require_int, require_name, require_unique
 from morph_opt.core.domain.arguments import require_each, require_type
 from morph_opt.core.domain.errors import InputError
-from morph_opt.core.domain.job import Job
+from morph_opt.core.domain.job import QUEUED, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +170,7 @@ def _content(job: Job) -> tuple[str, ...]:
     for resource in SIDES:
         if resource.optional and resource.asked and getattr(job, resource.asked):
             content = (*content, f"{resource.asked} {float(getattr(job, resource.asked))!r}")
+    for name in QUEUED:
+        if (value := getattr(job, name)) not in (None, "", 0.0):
+            content = (*content, f"{name} {value if isinstance(value, str) else float(value)!r}")
     return content

@@ -99,12 +99,16 @@ class Decision:
         Whether it changed nothing, and the policy would decide just the same at later boundaries
         until a job arrives or completes or a node changes. The engine then need not ask a policy
         that does not remember (`Policy.remembers`).
+    next_s
+        Instant at which the policy wants to decide again if nothing happens before, where rounds
+        begin at events; None for none. Rounds at intervals ignore it.
     """
 
     allocation: Allocation
     report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
     steady: bool = False
+    next_s: float | None = None
 
     def __post_init__(self) -> None:
         require_type("allocation", self.allocation, Allocation)

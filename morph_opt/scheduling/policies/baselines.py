@@ -10,6 +10,7 @@ from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.catalog import (
     LIMITS,
     SAMPLES,
+    Maker,
     PolicySpec,
     default_index,
     pairs_of,
@@ -21,9 +22,30 @@ from morph_opt.scheduling.policies.rigid import EqualSplit, Fifo, Srtf
 
 BaselineSpec = PolicySpec[Policy]
 
+BATCH = "batch-schedulers.md"
 HEURISTICS = "published-heuristics.md"
 SLICES = "gandiva-easyscale.md"
 RESETS = f"shares solved again after {GAVEL.reset_s:,g} s at least"
+
+
+def _easy(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.batch import Easy
+
+    return Easy(belief)
+
+
+def _conservative(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.scheduling.policies.batch import Conservative
+
+    return Conservative(belief)
+
+
+def _slurm(files: str) -> Maker[Policy]:
+    """Return the maker of the policy of a Slurm site, from the names of its files."""
+    from morph_opt.scheduling.policies.slurm import Site, SlurmPolicy
+
+    site = Site.read(files)
+    return lambda belief, _: SlurmPolicy(belief, site)
 
 
 def _allox(belief: SpeedModel, _: PolicyOptions) -> Policy:
@@ -170,6 +192,34 @@ _BASELINES: list[BaselineSpec] = [
         "`fifo`, but jobs may pass one that does not fit",
         "classical rule",
         workers="yes",
+    ),
+    PolicySpec(
+        "easy",
+        _easy,
+        "requested gangs by arrival; later ones pass where they do not delay the first blocked",
+        "EASY (Lifka)",
+        BATCH,
+        ("durations",),
+        limits=True,
+    ),
+    PolicySpec(
+        "conservative",
+        _conservative,
+        "requested gangs with planned starts, none delayed by a later job",
+        "Mu'alem and Feitelson",
+        BATCH,
+        ("durations",),
+        limits=True,
+        memory=True,
+    ),
+    PolicySpec(
+        "slurm",
+        lambda belief, _: _slurm("")(belief, _),  # noqa: PLW0108 - imports when it is called
+        "Slurm's scheduler and backfill, by the defaults or by slurm:slurm.conf[,shares]",
+        "Slurm",
+        BATCH,
+        memory=True,
+        of_files=_slurm,
     ),
     PolicySpec(
         "srtf",

@@ -14,7 +14,9 @@ import numpy as np
 from formulations.arrays import Floats
 from morph_opt.core.domain import InputError, Job, JobState, Range, RoundState
 from morph_opt.core.domain.job import MOST_ITERATIONS
+from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.traces.limits import LimitLaw
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.policies.sizes import Seen, SizeModel
@@ -31,16 +33,20 @@ class Durations:
     ----------
     blind
         Whether only jobs that have completed in this run are known.
+    limits
+        Whether time limits are known and nothing else; jobs without one get one by this law.
     sigma
         If above 0, spread of a lognormal factor by which the truth is multiplied, constant per job.
     """
 
     blind: bool = False
     sigma: float = 0.0
+    limits: bool = False
+    law: LimitLaw | None = None
 
     @classmethod
     def parse(cls, text: str) -> Durations:
-        """Parse ``true``, ``blind`` or ``noisy:0.7``.
+        """Parse ``true``, ``blind``, ``noisy:0.7``, ``limits`` or ``limits:modal``.
 
         Raises
         ------
@@ -50,8 +56,10 @@ class Durations:
         word, colon, number = text.partition(":")
         if word in ("true", "blind") and not colon:
             return cls(blind=word == "blind")
+        if word == "limits":
+            return cls(limits=True, law=LimitLaw.parse(number) if colon else None)
         if word != "noisy" or not colon:
-            rule = f"must be true, blind or noisy:SIGMA, got {text!r}"
+            rule = f"must be true, blind, limits[:LAW] or noisy:SIGMA, got {text!r}"
             raise InputError(rule, field="--durations")
         try:
             return cls(sigma=float(SIGMAS.parse(number)))
@@ -150,6 +158,52 @@ class Learnt:
         return float(mine.gpus[best] * mine.iteration_s[best]), float(mine.gpus[best])
 
 
+class Limits:
+    """Work left as time limits state it: what the request does in the limit, less what is done.
+
+    Parameters
+    ----------
+    belief
+        Speeds that it goes by.
+    """
+
+    remembers = False
+
+    def __init__(self, belief: SpeedModel) -> None:
+        self._requests = GangSpeeds(belief)
+
+    def observe(self, state: RoundState) -> None:
+        """Learn nothing."""
+
+    def masked(self, state: RoundState) -> RoundState:
+        """Return the state with the iterations of every job as its limit has them.
+
+        A job that has done more than that is taken to end within a round.
+        """
+        self._requests.use(state.cluster)
+        return replace(state, jobs=tuple(self._of(known, state) for known in state.jobs))
+
+    def _of(self, known: JobState, state: RoundState) -> JobState:
+        pace_s = self._requests.iteration_s(known.job)
+        done = known.iterations_done
+        left = limit_of(known.job) / pace_s - done
+        return _with_left(known, max(left, state.interval_s / pace_s))
+
+
+def limit_of(job: Job) -> float:
+    """Return the time limit of a job, in seconds.
+
+    Raises
+    ------
+    InputError
+        If it has none.
+    """
+    if job.time_limit_s is None:
+        rule = "has no time limit: --durations limits:modal gives it one"
+        raise InputError(rule, field=f"job {job.name}")
+    return job.time_limit_s
+
+
 def _with_left(known: JobState, left: float) -> JobState:
     total = int(np.clip(np.ceil(known.iterations_done + left), 1, MOST_ITERATIONS))
     return replace(known, job=replace(known.job, iterations=total))
@@ -168,7 +222,7 @@ class EstimatingPolicy(Policy):
         Source of the estimates.
     """
 
-    def __init__(self, policy: Policy, estimates: Noise | Learnt) -> None:
+    def __init__(self, policy: Policy, estimates: Noise | Learnt | Limits) -> None:
         self.name = policy.name
         self._policy = policy
         self._estimates = estimates

@@ -62,6 +62,10 @@ class PolicySpec(Generic[Made_co]):
     draws
         Whether the seed changes its decisions: ``"no"``, ``"yes"``, or ``"packing"`` if only with
         that option.
+    limits
+        Whether every job needs a time limit.
+    of_files
+        Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
         Constants of its rule in seconds or GPU-seconds, which do not follow the unit of a workload;
         "" if there are none.
@@ -81,6 +85,8 @@ class PolicySpec(Generic[Made_co]):
     workers: str = "no"
     draws: str = "no"
     own_times: str = ""
+    limits: bool = False
+    of_files: Callable[[str], Maker[Made_co]] | None = None
 
 
 ObjectiveSpec = PolicySpec[Objective[Any]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from morph_opt.scheduling.policies.auto import AUTO, promises_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
+from morph_opt.scheduling.policies.blind import Limits as TimeLimits
 from morph_opt.scheduling.policies.catalog import OBJECTIVES, ObjectiveSpec, PolicySpec
 from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
 from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
@@ -99,6 +100,10 @@ def _spec(word: str, given: Any, *, follow: bool = True) -> PolicySpec[Any]:
     if isinstance(given, str):
         if given in _KNOWN[word]:
             return _KNOWN[word][given]
+        family, _, files = given.partition(":")
+        of_files = _KNOWN[word][family].of_files if files and family in _KNOWN[word] else None
+        if of_files is not None:
+            return replace(_KNOWN[word][family], name=given, make=of_files(files))
         name, maker = given, _imported(word, given, follow=follow)
     else:
         name, maker = name_of_value(word, given), given
@@ -266,6 +271,8 @@ class Decider:
         durations = Durations.parse(options.durations)
         if durations.blind or self.rule.blind:
             return EstimatingPolicy(policy, Learnt(belief))
+        if durations.limits and not self.rule.limits:
+            return EstimatingPolicy(policy, TimeLimits(belief))
         if durations.sigma:
             return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
         return policy

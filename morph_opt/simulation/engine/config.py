@@ -14,12 +14,19 @@ _STARTS = Range(0.0, 1e7)
 """Range of a start-up in seconds; beyond it instants would lose their fractions."""
 
 
+def _rounds(text: str) -> str:
+    """Return the text if it names a way to begin rounds."""
+    if text not in ("interval", "events"):
+        raise InputError(f"must be interval or events, got {text!r}", field="--rounds")
+    return text
+
+
 @documented
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
     """Settings of the engine, in addition to trace, cluster, policy and true speeds.
 
-    Boundaries of rounds are the multiples of ``interval_s``. Start-up times are
+    Boundaries of rounds are the multiples of ``interval_s``, or events. Start-up times are
     those of `morph_opt.core.domain.starting`: after a node's failure or a start-up that is cut
     short a job starts anew. None stands for the next longer start-up time.
 
@@ -36,6 +43,13 @@ class ReplayConfig:
         metavar="S",
         range=Range(0.1, 1e7),
         common=True,
+    )
+    rounds: str = option(
+        "interval",
+        "begin of rounds: every --interval, or events: submissions, ends, changes of nodes and "
+        "instants that the policy names",
+        metavar="interval|events",
+        parse=_rounds,
     )
     restart_s: float = option(
         260.0,
@@ -113,6 +127,15 @@ class ReplayConfig:
         """Return the start-up times of a job with this restart time."""
         return StartPrices.of(restart_s, self.migrate_s, self.resume_s)
 
+    @property
+    def at_events(self) -> bool:
+        """Whether rounds begin at events."""
+        return self.rounds == "events"
+
+    def first_s(self, time_s: float) -> float:
+        """Return the earliest instant at or after ``time_s`` at which a round may begin."""
+        return time_s if self.at_events else self.boundary_at_or_after(time_s) * self.interval_s
+
     def boundary_at_or_after(self, time_s: float) -> int:
-        """Return the number of the first boundary at or after an instant."""
+        """Return the number of the first multiple of ``interval_s`` at or after an instant."""
         return first_boundary(time_s, self.interval_s)

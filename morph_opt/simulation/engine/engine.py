@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from morph_opt.core.domain import Assignment, Cluster, Job, RoundState, Trace, gpus_held
+from morph_opt.core.domain.errors import ContractError
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.policies.base import Decision, RoundReport
 from morph_opt.scheduling.strict.check import PlacementCheck
@@ -93,6 +94,8 @@ class Engine:
         self._on_node: dict[int, set[str]] = {}
         self._completions = Completions(self._active)
         self._boundary = 0  # of the instant 0, at which nothing is decided
+        self._now_s = 0.0
+        self._asked_s = math.inf  # instant that the policy named, where rounds begin at events
         self._idle_rounds = 0
         self._last: RoundDecided | None = None  # of a round that changed nothing
         self._last_completion_s = 0.0
@@ -107,15 +110,17 @@ class Engine:
     @property
     def now_s(self) -> float:
         """Instant of the current boundary."""
-        return self._time_of(self._boundary)
+        return self._now_s
+
+    @property
+    def at_events(self) -> bool:
+        """Whether rounds begin at events."""
+        return self._config.at_events
 
     @property
     def _round(self) -> int:
         """Number of the round that the current boundary begins, from 0 on."""
         return self._boundary - 1
-
-    def _time_of(self, boundary: int) -> float:
-        return boundary * self._config.interval_s
 
     def take_events(self) -> list[Event]:
         """Return events since the last call, in order."""
@@ -127,17 +132,18 @@ class Engine:
         if self._decision_due:
             raise RuntimeError("the round has not been decided")
         while not self._ended:
-            boundary = self._next_boundary()
+            coming = self._next_boundary()
             until_s = self._config.until_s
-            if boundary is not None and until_s is not None and self._time_of(boundary) > until_s:
+            if coming is not None and until_s is not None and coming[1] > until_s:
                 self._settle(until_s)
                 self._end(EndReason.HORIZON, until_s)
-            elif boundary is None:
-                self._end(EndReason.COMPLETE, self._last_completion_s)
+            elif coming is None:
+                reason = EndReason.STALLED if self._active else EndReason.COMPLETE
+                self._end(reason, self.now_s if self._active else self._last_completion_s)
             elif self._idle_rounds >= self._config.stall_rounds:
                 self._end(EndReason.STALLED, self.now_s)
             else:
-                self._boundary = boundary
+                self._boundary, self._now_s = coming
                 self._settle(self.now_s)
                 if self._active:
                     self._decision_due = True
@@ -151,9 +157,14 @@ class Engine:
         ------
         AllocationError
             If it breaks a rule; the engine's state is then unchanged.
+        ContractError
+            If it names a next instant that is not later than this one.
         """
         if not self._decision_due:
             raise RuntimeError("there is no round to decide")
+        if decision.next_s is not None and not decision.next_s > self.now_s:
+            rule = f"next_s of a decision at {self.now_s:g} s must be later, got {decision.next_s}"
+            raise ContractError(rule)
         assignments = decision.allocation.assignments
         jobs = {name: live.job for name, live in self._active.items()}
         down = self._nodes.unavailable, self._nodes.failed
@@ -178,6 +189,7 @@ class Engine:
         ):
             self._events += [SloChanged(self.now_s, name, change) for name in names]
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
+        self._asked_s = math.inf if decision.next_s is None else decision.next_s
         decided = self._decided(decision.report)
         self._last = None if left or fresh or regrouped else decided
         self._events.append(decided)
@@ -205,14 +217,16 @@ class Engine:
         It is possible if nothing happens until then. Otherwise nothing is done, and `advance` is to
         be called. It costs the same for any number of jobs.
         """
-        time_s = self._time_of(self._boundary + 1)
         config, jobs = self._config, self._trace.jobs
+        time_s = (self._boundary + 1) * config.interval_s
         # Go through `advance` if (1) the last round changed an allocation, or none was decided;
         # (2) this boundary is not decided yet; (3) a search is open, whose trials `advance` cuts;
         # (4) the replay has stalled, which `advance` ends; (5) the horizon comes before the next
         # boundary; (6) a job arrives by then; or (7) a node changes or a job completes by then.
+        # Where rounds begin at events, something happens at each.
         if (
-            self._last is None
+            config.at_events
+            or self._last is None
             or self._decision_due
             or self._searches.open
             or self._idle_rounds >= config.stall_rounds
@@ -222,6 +236,7 @@ class Engine:
         ):
             return False
         self._boundary += 1
+        self._now_s = time_s
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
         self._last = replace(self._last, time_s=time_s, index=self._round)
         self._events.append(self._last)
@@ -233,6 +248,9 @@ class Engine:
         """Start from a state, as if the engine had reached it by itself."""
         begin = begin_from(state, self._trace, self._lookup, self._check)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
+        self._now_s = self._boundary * self._config.interval_s
+        if self._config.at_events:  # the first round begins at the state's own instant
+            self._now_s, self._asked_s = min(self._now_s, state.time_s), state.time_s
         self._nodes.begin_from(state)
         self._arrived = begin.arrived
         self._active.update(begin.active)
@@ -242,13 +260,20 @@ class Engine:
 
     # --- time -------------------------------------------------------------------------------
 
-    def _next_boundary(self) -> int | None:
-        if self._active:
-            return self._boundary + 1
-        if self._arrived == len(self._trace.jobs):
-            return None
-        submission_s = self._trace.jobs[self._arrived].submission_s
-        return max(self._boundary + 1, self._config.boundary_at_or_after(submission_s))
+    def _next_boundary(self) -> tuple[int, float] | None:
+        """Return number and instant of the next boundary; None if none will come."""
+        jobs, interval_s = self._trace.jobs, self._config.interval_s
+        arrives_s = jobs[self._arrived].submission_s if self._arrived < len(jobs) else math.inf
+        if self._config.at_events:
+            events = (arrives_s, self._completions.next_s, self._nodes.next_s, self._asked_s)
+            time_s = min(events if self._active else events[:1])
+            return None if time_s == math.inf else (self._boundary + 1, time_s)
+        boundary = self._boundary + 1
+        if not self._active:
+            if arrives_s == math.inf:
+                return None
+            boundary = max(boundary, self._config.boundary_at_or_after(arrives_s))
+        return boundary, boundary * interval_s
 
     def _settle(self, until_s: float) -> None:
         """Apply everything that happens up to and including an instant, in order of time."""

@@ -26,7 +26,8 @@ class JobRow(MissingEqual):
     submission_s, gpus, requested_plan, guaranteed, tenant, weight, iterations
         Values as submitted; ``gpus`` is the requested number.
     completed, state
-        Whether it completed; ``completed``, ``unfinished`` or ``cancelled`` (by its search).
+        Whether it came to its end; ``completed``, ``timeout`` (ended by its time limit),
+        ``unfinished`` or ``cancelled`` (by its search).
     start_s, held_s, finish_s, waiting_s, jct_s, stretch
         First start; time with GPUs; completion; start and completion after submission; the latter
         over the time with GPUs.
@@ -165,7 +166,7 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
 
 def _state(record: JobRecord) -> str:
     if record.finish_s is not None:
-        return "completed"
+        return "timeout" if record.job.times_out else "completed"
     return "unfinished" if record.cancelled_s is None else "cancelled"
 
 

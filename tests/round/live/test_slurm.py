@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from morph_opt.core.domain import InputError
+from morph_opt.inputs.slurm.hostlist import expand_hosts
 from morph_opt.plan.cli import main as plan
 from morph_opt.round.cli import main
 from morph_opt.round.decide import decide_round
 from morph_opt.round.live.build import Live
-from morph_opt.round.live.slurm_fields import expand_hosts
 from morph_opt.round.live.sources import read_live
 from morph_opt.scheduling.policies.registry import PolicyOptions
 

@@ -292,6 +292,10 @@ def _job(
             guaranteed=mapped.guarantee is not None and row.kind == mapped.guarantee,
             tenant=row.tenant or row.user or "default",
             deadline_s=row.deadline_s,
+            time_limit_s=row.limit_s or None,
+            nodes=row.nodes if row.nodes and int(row.gpus) % row.nodes == 0 else None,
+            partition=row.pool,
+            user=row.user,
         )
     except InputError as error:
         raise error.located(file=file, line=row.line) from None

@@ -40,12 +40,8 @@ _Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 class Timing(Protocol):
     """Settings of an engine that the bounds depend on."""
 
-    @property
-    def interval_s(self) -> float:
-        """Seconds between two round boundaries."""
-
-    def boundary_at_or_after(self, time_s: float) -> int:
-        """Return the number of the first boundary at or after an instant."""
+    def first_s(self, time_s: float) -> float:
+        """Return the earliest instant at or after ``time_s`` at which a round may begin."""
 
     def first_start_of(self, model: str) -> float:
         """Return the start-up seconds of a model's first start, the shortest of all."""
@@ -380,7 +376,7 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
             JobDemand(
                 job.name,
                 job.submission_s,
-                timing.boundary_at_or_after(job.submission_s) * timing.interval_s,
+                timing.first_s(job.submission_s),
                 gpus,
                 duration_s,
                 kind,
@@ -397,7 +393,7 @@ def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Dema
     instant. A running one may stay as it is, so no start is counted for it; a queued one starts at
     a boundary not before that instant. Completion times still count from the submission.
     """
-    first_s = timing.boundary_at_or_after(state.time_s) * timing.interval_s
+    first_s = timing.first_s(state.time_s)
     known = {one.job.name: one for one in state.jobs}
 
     def rest(demand: JobDemand) -> JobDemand:
@@ -406,7 +402,7 @@ def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Dema
         found = known[demand.job]
         left = found.iterations_left / found.job.iterations
         # If jobs may share GPUs, start-ups are part of the release and not of the durations.
-        early_s = timing.boundary_at_or_after(demand.submission_s) * timing.interval_s
+        early_s = timing.first_s(demand.submission_s)
         start_up_s = max(0.0, demand.release_s - early_s)
         restart_s = timing.first_start_of(found.job.model) - start_up_s
         if found.running is not None:

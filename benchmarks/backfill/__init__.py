@@ -1,0 +1,1 @@
+"""Recordings of a running slurmctld beside the model of `morph_opt.scheduling.backfill`."""

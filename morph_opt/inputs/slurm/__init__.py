@@ -1,0 +1,1 @@
+"""Files of Slurm itself: configuration and lists of hosts."""

@@ -1,0 +1,204 @@
+"""When slurmctld looks at its queue: at submissions, ends, and at intervals.
+
+Source: Slurm 22.05, ``job_allocate`` and ``schedule`` of slurmctld, ``backfill_agent`` of
+``sched/backfill``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
+from morph_opt.scheduling.backfill.slurm import CYCLE, Cycle, backfill_pass, main_pass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Intervals and depths of the passes, named in ``SchedulerParameters`` where in brackets.
+
+    Parameters
+    ----------
+    backfill
+        Whether ``sched/backfill`` runs; False for ``sched/builtin``.
+    interval_s
+        Seconds from the end of a cycle of backfill to the next (``bf_interval``).
+    takes_s
+        Seconds that a cycle takes.
+    cycle
+        Window and resolution of a cycle.
+    tested
+        Waiting jobs that a cycle looks at (``bf_max_job_test``).
+    every_s
+        Seconds between two passes over the whole queue (``sched_interval``).
+    delay_s
+        Least seconds between passes caused by submissions (``batch_sched_delay``).
+    depth
+        Waiting jobs that a pass caused by an event looks at (``default_queue_depth``).
+    completing_s
+        Seconds from the end of a job to free GPUs: its epilog. Measured, no setting of Slurm.
+    poll_s
+        Seconds between two looks of an idle backfill for something to do.
+    """
+
+    backfill: bool = True
+    interval_s: float = 30.0
+    takes_s: float = 0.0
+    cycle: Cycle = CYCLE
+    tested: int = 500
+    every_s: float = 60.0
+    delay_s: float = 3.0
+    depth: int = 100
+    completing_s: float = 0.5
+    poll_s: float = 1.0
+
+    @property
+    def between_s(self) -> float:
+        """Seconds from the begin of a cycle of backfill to the begin of the next."""
+        return self.interval_s + self.takes_s
+
+
+@dataclass(slots=True)
+class Controller:
+    """Passes of one slurmctld over its queue, from instant to instant.
+
+    Parameters
+    ----------
+    timing
+        See the class.
+    phase_s
+        Instant of the first pass over the whole queue and of the first look of backfill.
+    """
+
+    timing: Timing
+    phase_s: float = 0.0
+    _event_s: float = math.inf
+    _last_event_s: float = -math.inf
+    _whole_s: float = field(init=False)
+    _cycle_s: float = field(init=False)
+    _changed_s: float = math.inf
+    _busy: bool = False
+    _completing: list[tuple[float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._whole_s = self._cycle_s = self.phase_s
+
+    def ended(self, now_s: float, nodes: int) -> None:
+        """Note the end of a job; its nodes take nobody until its epilog is over."""
+        self._completing.append((now_s + self.timing.completing_s, nodes))
+        self.changed(now_s)
+
+    def changed(self, now_s: float) -> None:
+        """Note any other change that a cycle of backfill should look at: priorities, nodes."""
+        self._changed_s = min(self._changed_s, now_s)
+
+    def completing(self, now_s: float) -> int:
+        """Return the nodes with a job whose epilog is not over, as bits."""
+        nodes = 0
+        for free_s, held in self._completing:
+            nodes |= held if free_s > now_s else 0
+        return nodes
+
+    def next_s(self, now_s: float) -> float:
+        """Return the next instant after ``now_s`` at which a pass could start a job."""
+        free_s = min((one[0] for one in self._completing), default=math.inf)
+        return min(
+            each for each in (self._event_s, free_s, self._next_cycle(), math.inf) if each > now_s
+        )
+
+    def starts(
+        self,
+        now_s: float,
+        queue: Sequence[Waiting],
+        free: Free,
+        running: Iterable[Running],
+        fresh: Iterable[int] = (),
+    ) -> list[Start]:
+        """Return the jobs that start at an instant; ``free`` is changed by them.
+
+        Parameters
+        ----------
+        now_s
+            The instant.
+        queue
+            Waiting jobs in order of priority.
+        free, running
+            See the classes. Jobs whose epilog is not over still hold their resources.
+        fresh
+            Jobs of the queue that were submitted at this instant, in order.
+        """
+        timing = self.timing
+        if self._busy:  # cycles that could change nothing were left out, and took their time
+            self._cycle_s = _after(self._cycle_s, timing.between_s, now_s, inclusive=True)
+        by_job = {one.job: one for one in queue}
+        started: list[Start] = []
+        for job in fresh:
+            found = main_pass([by_job[job]], free) if _is_top(by_job[job], queue) else []
+            started += found
+            if not found:
+                due_s = max(now_s, self._last_event_s + timing.delay_s)
+                self._event_s = min(self._event_s, due_s)
+                self.changed(now_s)
+        left = _without(queue, started)
+        completing = [one for one in self._completing if one[0] > now_s]
+        if len(completing) < len(self._completing) or now_s >= min(self._event_s, self._whole_s):
+            depth = None if now_s >= self._whole_s else timing.depth
+            started += main_pass(left[:depth], free)
+            left = _without(left, started)
+            self._last_event_s, self._event_s, self._completing = now_s, math.inf, completing
+            self._whole_s = _after(self._whole_s, timing.every_s, now_s)
+        if now_s >= self._next_cycle():
+            held = [_run(by_job[each.job], each.nodes, now_s) for each in started]
+            found, planned = backfill_pass(
+                now_s, left[: timing.tested], free, [*running, *held], timing.cycle
+            )
+            started += found
+            self._cycle_s = now_s + timing.between_s
+            # Without a change, a later cycle differs only once the time from now until a job's
+            # limit begins or ceases to meet a reservation.
+            limits = [0.0, *{one.limit_s for one in left}]
+            ahead = [free_s for free_s, _ in completing]
+            for each in planned:
+                for bound in timing.cycle.rounded(each.start_s, by_job[each.job].limit_s):
+                    ahead += [bound - limit_s for limit_s in limits if bound - limit_s > now_s]
+            self._changed_s = now_s if found else min(ahead, default=math.inf)
+        elif started:
+            self._changed_s = min(self._changed_s, now_s)
+        # Cycles follow each other at the interval while jobs wait; an idle backfill polls.
+        self._busy = len(queue) > len(started)
+        return started
+
+    def _next_cycle(self) -> float:
+        """Return the instant of the next cycle that could start a job; infinite if none could."""
+        if not self.timing.backfill or self._changed_s == math.inf:
+            return math.inf
+        step_s = self.timing.between_s if self._busy else self.timing.poll_s
+        return _after(self._cycle_s, step_s, self._changed_s, inclusive=True)
+
+
+def _is_top(one: Waiting, queue: Iterable[Waiting]) -> bool:
+    """Return whether no job goes before this one on any of its nodes (``_top_priority``)."""
+    mine = one.tier, one.priority
+    return not any(
+        (other.tier, other.priority) > mine
+        for other in queue
+        if other.partition == one.partition or other.allowed & one.allowed
+    )
+
+
+def _without(queue: Sequence[Waiting], started: Iterable[Start]) -> Sequence[Waiting]:
+    gone = {each.job for each in started}
+    return [one for one in queue if one.job not in gone] if gone else queue
+
+
+def _run(one: Waiting, nodes: int, now_s: float) -> Running:
+    return Running(one.job, now_s + one.limit_s, nodes, one.demand)
+
+
+def _after(begin_s: float, step_s: float, instant_s: float, *, inclusive: bool = False) -> float:
+    """Return the first of ``begin_s + k step_s``, k >= 0, after (or at) an instant."""
+    if instant_s < begin_s:
+        return begin_s
+    steps = (instant_s - begin_s) / step_s
+    return begin_s + (math.ceil(steps) if inclusive else math.floor(steps) + 1) * step_s

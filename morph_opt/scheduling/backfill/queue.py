@@ -1,0 +1,145 @@
+"""Queue, running jobs and free nodes as the passes of a scheduler see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.arrays import Floats
+from morph_opt.scheduling.backfill.nodes import bits, fitting, in_runs
+
+Demand = tuple[float, ...]
+Choice = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Request of one waiting job.
+
+    Parameters
+    ----------
+    job
+        Its number.
+    nodes
+        Nodes asked for.
+    demand
+        Demand on each of them, in the order of the columns of `Free`: GPUs first.
+    limit_s
+        Time limit, in seconds.
+    allowed
+        Nodes that may hold it, as bits.
+    partition
+        Number of the queue that a pass closes if this job cannot start.
+    tier, priority
+        Rank of the partition, and priority within one rank; the larger go first.
+    """
+
+    job: int
+    nodes: int
+    demand: Demand
+    limit_s: float
+    allowed: int
+    partition: int = 0
+    tier: int = 0
+    priority: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One running job: the latest end that its limit allows, and what it holds."""
+
+    job: int
+    end_s: float
+    nodes: int
+    demand: Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Decision to start a job at once on a set of nodes."""
+
+    job: int
+    nodes: int
+
+
+class Free:
+    """Free resources of the nodes, shape (N, R), with the nodes that can take each demand.
+
+    Parameters
+    ----------
+    amounts
+        Free amounts per node and resource; changed by `take` and `give`.
+    down
+        Nodes that take nobody, now or later, as bits.
+    completing
+        Nodes that take nobody now, because a job on them is completing.
+    choose
+        Choice of nodes: set and count to chosen set, or 0.
+    """
+
+    def __init__(
+        self, amounts: Floats, down: int = 0, completing: int = 0, choose: Choice = in_runs
+    ) -> None:
+        self.amounts = np.array(amounts, dtype=np.float64)
+        self.down = down
+        self.completing = completing
+        self.choose = choose
+        self._fits: dict[Demand, int] = {}
+
+    def fits(self, demand: Demand) -> int:
+        """Return the nodes that could take the demand now."""
+        if demand not in self._fits:
+            self._fits[demand] = fitting(self.amounts, np.array(demand))
+        return self._fits[demand] & ~(self.down | self.completing)
+
+    def take(self, nodes: int, demand: Demand) -> None:
+        """Take the demand from each node of a set."""
+        self.amounts[list(bits(nodes))] -= demand
+        self._fits.clear()
+
+
+class Release:
+    """Free nodes after the ends of the running jobs, one after the other.
+
+    Every planned job of a pass asks the same few demands of the same ends; each is computed once.
+
+    Parameters
+    ----------
+    free
+        Free resources now. Completing nodes are free as soon as anything has ended.
+    running
+        The running jobs.
+    """
+
+    def __init__(self, free: Free, running: Iterable[Running]) -> None:
+        self.running = sorted(running, key=lambda one: (one.end_s, one.job))
+        self._amounts = [np.array(free.amounts)]
+        self._down = free.down
+        self._fits: dict[tuple[Demand, int], int] = {}
+
+    def fits(self, demand: Demand, ended: int) -> int:
+        """Return the nodes that could take the demand once the first ``ended`` jobs are over."""
+        found = self._fits.get((demand, ended))
+        if found is None:
+            while len(self._amounts) <= ended:
+                over = self.running[len(self._amounts) - 1]
+                self._amounts.append(self._amounts[-1].copy())
+                self._amounts[-1][list(bits(over.nodes))] += over.demand
+            found = fitting(self._amounts[ended], np.array(demand)) & ~self._down
+            self._fits[demand, ended] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Planned start of a waiting job and the nodes reserved for it, as bits."""
+
+    job: int
+    start_s: float
+    nodes: int
+
+
+Pass = tuple[list[Start], list[Planned]]
+"""What a pass over the queue decides: jobs to start at once, and plans for others."""

@@ -1,0 +1,301 @@
+"""Policies of batch schedulers: requests served in order, with reservations by time limits.
+
+Each job runs in its requested plan on nodes that give equal numbers of GPUs, is never stopped, and
+is known by its time limit, never by its true run time. Page: ``docs/batch-schedulers.md``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from formulations.arrays import Floats
+from formulations.tolerances import FEASIBILITY
+from morph_opt.core.domain import (
+    Allocation,
+    Assignment,
+    Cluster,
+    InputError,
+    Job,
+    JobState,
+    Placement,
+    RoundState,
+)
+from morph_opt.core.domain.placement import held_by_part, sides_of
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.backfill.nodes import bits
+from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
+from morph_opt.scheduling.backfill.queue import Demand, Free, Planned, Running, Start, Waiting
+from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
+from morph_opt.scheduling.policies.blind import limit_of
+from morph_opt.scheduling.strict.facts import RunLookup
+
+OVERRUN_S = 30.0
+"""Seconds from now in which a job beyond its limit is expected to end (``KillWait`` of Slurm)."""
+
+Shaped = tuple[int, Demand, int]
+"""Number of nodes, demand on each, and the nodes that can hold it, as bits."""
+
+
+class Requests:
+    """Shapes of requests on one cluster.
+
+    Parameters
+    ----------
+    belief
+        Speeds: which configurations exist, and what they hold next to GPUs.
+    cluster
+        The nodes.
+    """
+
+    def __init__(self, belief: SpeedModel, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._lookup = RunLookup(belief, cluster)
+        self._found: dict[object, Shaped] = {}
+        self._of_type: dict[str, list[int]] = {}
+        for i, node in enumerate(cluster.nodes):
+            self._of_type.setdefault(node.type.name, []).append(i)
+        kinds = [node.type for node in cluster.nodes]
+        self.capacity: Floats = np.array([(kind.gpus, *sides_of(kind)) for kind in kinds])
+
+    def of(self, job: Job) -> Shaped:
+        """Return the shape of a request.
+
+        Without a number of nodes it takes the fewest on which its GPUs are equally many.
+
+        Raises
+        ------
+        InputError
+            If no nodes of the cluster can hold it.
+        """
+        key = job.model, job.requested_gpus, job.requested_plan, job.nodes, job.side
+        if key not in self._found:
+            self._found[key] = self._shape(job)
+        return self._found[key]
+
+    def runs(self, job: Job, held: Assignment) -> bool:
+        """Return whether the job can run there."""
+        return self._lookup.facts(job.model, held) is not None
+
+    def _shape(self, job: Job) -> Shaped:
+        gpus = job.requested_gpus
+        counts = [job.nodes] if job.nodes else [n for n in range(1, gpus + 1) if gpus % n == 0]
+        for count in counts:
+            offers = [
+                (demand, sum(1 << node for node in members))
+                for members in self._of_type.values()
+                if (demand := self._demand(job, members, count)) is not None
+            ]
+            if offers:
+                most = np.max([demand for demand, _ in offers], axis=0)
+                return count, tuple(most.tolist()), sum(nodes for _, nodes in offers)
+        rule = f"asks for {gpus} GPUs in a way that cluster {self.cluster.name} cannot hold"
+        raise InputError(rule, field=f"job {job.name}")
+
+    def _demand(self, job: Job, members: Sequence[int], count: int) -> Demand | None:
+        """Return the demand per node on nodes of one type; None if the job cannot run there."""
+        per_node, rest = divmod(job.requested_gpus, count)
+        kind = self.cluster.nodes[members[0]].type
+        if rest or len(members) < count or per_node > kind.gpus:
+            return None
+        # Nodes far apart and nodes close together: what the job may hold wherever it is placed.
+        most: tuple[float, ...] | None = None
+        for some in {(*members[: count - 1], members[-1]), tuple(members[:count])}:
+            parts = {node: range(per_node) for node in some}
+            facts = self._lookup.facts(
+                job.model, Assignment(job.name, job.requested_plan, Placement.of(parts))
+            )
+            if facts is not None:
+                sides = facts.sides[kind.name].beside(job.side)
+                found = (float(per_node), *held_by_part(sides, per_node))
+                most = found if most is None else tuple(map(max, most, found))
+        room = (kind.gpus, *sides_of(kind))
+        if most is None or any(a > b + FEASIBILITY for a, b in zip(most, room, strict=True)):
+            return None
+        return most
+
+
+class BatchPolicy(Policy):
+    """Base of policies that start requests from a queue and never stop them.
+
+    Parameters
+    ----------
+    belief
+        Speeds: which configurations exist.
+    """
+
+    def __init__(self, belief: SpeedModel) -> None:
+        self._belief = belief
+        self._requests: Requests | None = None
+
+    @abstractmethod
+    def starts(
+        self,
+        state: RoundState,
+        waiting: Mapping[int, Waiting],
+        free: Free,
+        running: Sequence[Running],
+    ) -> tuple[Iterable[Start], float | None]:
+        """Return the jobs to start, by number, and the instant to decide again.
+
+        Parameters
+        ----------
+        state
+            The round.
+        waiting
+            Requests of the waiting jobs, by the number of the job in the state.
+        free, running
+            See the classes.
+        """
+
+    def limit_s(self, job: Job) -> float:
+        """Return the time limit by which a job is planned."""
+        return limit_of(job)
+
+    def begin(self, state: RoundState) -> None:
+        """Learn the cluster before its jobs are looked at."""
+        del state
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.scheduling.policies.base.Policy`."""
+        if self._requests is None or self._requests.cluster is not state.cluster:
+            self._requests = Requests(self._belief, state.cluster)
+        requests = self._requests
+        self.begin(state)
+        held = [known.running for known in state.jobs if known.running is not None]
+        free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
+        running = []
+        waiting = {}
+        for number, known in enumerate(state.jobs):
+            count, demand, allowed = requests.of(known.job)
+            limit_s = self.limit_s(known.job)
+            if known.running is None:
+                waiting[number] = Waiting(
+                    number, count, demand, limit_s, allowed, priority=known.job.priority
+                )
+                continue
+            nodes = sum(1 << node for node in known.running.placement.nodes)
+            running.append(Running(number, _ends_s(known, limit_s, state.time_s), nodes, demand))
+            free.take(nodes, demand)
+        started, next_s = self.starts(state, waiting, free, running)
+        taken = _taken(held)
+        for one in started:
+            job = state.jobs[one.job].job
+            per_node = round(waiting[one.job].demand[0])
+            found = _lowest(state.cluster, one.nodes, per_node, taken)
+            if found is not None:
+                made = Assignment(job.name, job.requested_plan, found)
+                if requests.runs(job, made):
+                    held.append(made)
+        status = "heuristic" if state.jobs else "idle"
+        return Decision(Allocation(tuple(held)), RoundReport(status), next_s=next_s)
+
+
+def _ends_s(known: JobState, limit_s: float, now_s: float) -> float:
+    """Return the latest end of a running job by its limit.
+
+    It is computed from the start, so that it is the same number in every round.
+    """
+    begun_s = now_s if known.last_start_s is None else known.last_start_s
+    before_s = 0.0 if known.starts == 1 else max(0.0, known.executed_s - (now_s - begun_s))
+    end_s = begun_s + limit_s - before_s
+    return end_s if end_s > now_s else now_s + OVERRUN_S
+
+
+def _taken(held: Iterable[Assignment]) -> dict[int, set[int]]:
+    taken: dict[int, set[int]] = {}
+    for one in held:
+        for node, gpus in one.placement.parts:
+            taken.setdefault(node, set()).update(gpus)
+    return taken
+
+
+def _lowest(
+    cluster: Cluster, nodes: int, per_node: int, taken: dict[int, set[int]]
+) -> Placement | None:
+    """Take the lowest-numbered free GPUs of each node; None if a node has too few."""
+    parts = {}
+    for node in bits(nodes):
+        used = taken.setdefault(node, set())
+        free = [gpu for gpu in range(cluster.nodes[node].type.gpus) if gpu not in used]
+        if len(free) < per_node:
+            return None
+        parts[node] = free[:per_node]
+    for node, gpus in parts.items():
+        taken[node].update(gpus)
+    return Placement.of(parts)
+
+
+class Easy(BatchPolicy):
+    """EASY backfill: later jobs may pass only where they do not delay the first blocked ones.
+
+    Parameters
+    ----------
+    depth
+        Number of blocked jobs with a reservation.
+    """
+
+    name = "easy"
+
+    def __init__(self, belief: SpeedModel, depth: int = 1) -> None:
+        super().__init__(belief)
+        self._depth = depth
+
+    def starts(
+        self,
+        state: RoundState,
+        waiting: Mapping[int, Waiting],
+        free: Free,
+        running: Sequence[Running],
+    ) -> tuple[Iterable[Start], float | None]:
+        """See `BatchPolicy`."""
+        started, _ = easy_pass(state.time_s, in_order(waiting.values()), free, running, self._depth)
+        return started, None
+
+
+class Conservative(BatchPolicy):
+    """Conservative backfill: every job has a planned start, and no later job delays it.
+
+    It remembers its plan, so that a planned start never moves back while jobs keep their limits.
+    """
+
+    name = "conservative"
+
+    def __init__(self, belief: SpeedModel) -> None:
+        super().__init__(belief)
+        self.planned: dict[str, Planned] = {}
+        """Planned starts after the last decision, by job."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether decisions depend on earlier rounds: they do."""
+        return True
+
+    def observe(self, state: RoundState) -> None:
+        """Plan as in `decide`, for a round that is decided elsewhere."""
+        self.decide(state)
+
+    def starts(
+        self,
+        state: RoundState,
+        waiting: Mapping[int, Waiting],
+        free: Free,
+        running: Sequence[Running],
+    ) -> tuple[Iterable[Start], float | None]:
+        """See `BatchPolicy`."""
+        carried = {
+            number: Planned(number, self.planned[name].start_s, self.planned[name].nodes)
+            for number in waiting
+            if (name := state.jobs[number].job.name) in self.planned
+        }
+        ordered = in_order(waiting.values())
+        started, planned = conservative_pass(state.time_s, ordered, free, running, carried)
+        self.planned = {state.jobs[one.job].job.name: one for one in planned}
+        return started, min((one.start_s for one in planned), default=None)
+
+
+def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
+    """Return requests by tier, priority, submission and name, the first to be served first."""
+    return sorted(waiting, key=lambda one: (-one.tier, -one.priority, one.job))

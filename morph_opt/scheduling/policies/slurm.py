@@ -1,0 +1,374 @@
+"""Policy of a Slurm cluster: its main scheduler, backfill, partitions and priorities.
+
+Page: ``docs/batch-schedulers.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from morph_opt.core.domain import Cluster, InputError, Job, JobState, RoundState
+from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.inputs.slurm.conf import SlurmConf, SlurmPartition, read_slurm_conf, time_s
+from morph_opt.inputs.slurm.shares import ROOT, Association, read_shares
+from morph_opt.scheduling.backfill.controller import Controller, Timing
+from morph_opt.scheduling.backfill.multifactor import Account, Totals, Usage, Weights, priority
+from morph_opt.scheduling.backfill.nodes import by_load
+from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
+from morph_opt.scheduling.backfill.slurm import Cycle
+from morph_opt.scheduling.policies.batch import BatchPolicy, in_order
+
+UNLIMITED_S = 365 * 86_400.0
+"""Time limit of a job where neither it nor its partition has one: Slurm plans a year."""
+
+DEFAULTS = SlurmConf({}, {}, (SlurmPartition("all", default=True),), (), ())
+"""Slurm's own defaults, with one partition of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Settings of a Slurm site.
+
+    Parameters
+    ----------
+    conf
+        Its slurm.conf.
+    shares
+        Its associations; none if every user has equal shares.
+    """
+
+    conf: SlurmConf = DEFAULTS
+    shares: tuple[Association, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Site:
+        """Read ``slurm.conf`` or ``slurm.conf,shares.txt``; "" for Slurm's defaults.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read.
+        """
+        if not text:
+            return cls()
+        conf, _, shares = text.partition(",")
+        found = read_slurm_conf(Path(conf))
+        if not found.partitions:
+            found = replace(found, partitions=DEFAULTS.partitions)
+        return cls(found, read_shares(Path(shares)) if shares else ())
+
+    @property
+    def timing(self) -> Timing:
+        """Intervals and depths of the passes."""
+        conf, usual = self.conf, Timing()
+        cycle = Cycle(
+            window_s=60.0 * conf.number("bf_window", usual.cycle.window_s / 60.0),
+            resolution_s=conf.number("bf_resolution", usual.cycle.resolution_s),
+        )
+        return Timing(
+            backfill=conf.values.get("schedulertype", "sched/backfill") == "sched/backfill",
+            interval_s=conf.number("bf_interval", usual.interval_s),
+            cycle=cycle,
+            tested=int(conf.number("bf_max_job_test", usual.tested)),
+            every_s=conf.number("sched_interval", usual.every_s),
+            delay_s=conf.number("batch_sched_delay", usual.delay_s),
+            depth=int(conf.number("default_queue_depth", usual.depth)),
+        )
+
+    @property
+    def weights(self) -> Weights | None:
+        """Weights of ``priority/multifactor``; None under ``priority/basic``."""
+        values = self.conf.values
+        if values.get("prioritytype", "priority/basic").lower() != "priority/multifactor":
+            return None
+        usual, flags = Weights(), values.get("priorityflags", "").lower()
+
+        def seconds(key: str, default: float) -> float:
+            text = values.get(key.lower())
+            return default if text is None else time_s(text, key) or 0.0
+
+        return Weights(
+            age=self.conf.weight("PriorityWeightAge"),
+            fair_share=self.conf.weight("PriorityWeightFairshare"),
+            job_size=self.conf.weight("PriorityWeightJobSize"),
+            qos=self.conf.weight("PriorityWeightQOS"),
+            partition=self.conf.weight("PriorityWeightPartition"),
+            max_age_s=seconds("PriorityMaxAge", usual.max_age_s),
+            half_life_s=seconds("PriorityDecayHalfLife", usual.half_life_s),
+            period_s=seconds("PriorityCalcPeriod", usual.period_s),
+            fair_tree="no_fair_tree" not in flags,
+            favor_small=values.get("priorityfavorsmall", "no").lower() == "yes",
+        )
+
+    def unmodelled(self) -> tuple[str, ...]:
+        """Return what the site sets and the policy does not follow."""
+        weights = self.weights
+        extra = ("PriorityWeightQOS",) if weights is not None and weights.qos else ()
+        return (*self.conf.unmodelled, *extra)
+
+
+class Places:
+    """Partitions of a site on the nodes of a cluster, as bits.
+
+    Parameters
+    ----------
+    site, cluster
+        Nodes of slurm.conf are those of the cluster by name, else by position.
+
+    Raises
+    ------
+    InputError
+        If the nodes of the two do not fit.
+    """
+
+    def __init__(self, site: Site, cluster: Cluster) -> None:
+        self.cluster = cluster
+        names = site.conf.nodes
+        index = cluster.node_index
+        if not set(names) <= set(index):
+            if len(names) != len(cluster.nodes):
+                rule = (
+                    f"slurm.conf has {len(names)} nodes ({names[0]}, ...), the cluster "
+                    f"{len(cluster.nodes)} of other names"
+                )
+                raise InputError(rule, field="--policy slurm")
+            index = {name: i for i, name in enumerate(names)}
+        self._every = (1 << len(cluster.nodes)) - 1
+        self.partitions = {one.name: one for one in site.conf.partitions}
+        self._number = {name: i for i, name in enumerate(self.partitions)}
+        self._nodes = {
+            one.name: self._every
+            if one.nodes is None
+            else sum(1 << index[name] for name in one.nodes if name in index)
+            for one in site.conf.partitions
+        }
+        marked = [one.name for one in site.conf.partitions if one.default]
+        self._usual = marked[0] if marked else next(iter(self.partitions))
+
+    def of(self, job: Job) -> tuple[int, SlurmPartition, int]:
+        """Return number, partition and nodes of a job's queue.
+
+        Raises
+        ------
+        InputError
+            If slurm.conf has no such partition.
+        """
+        name = job.partition.rpartition("/")[2] or self._usual
+        if name not in self.partitions:
+            known = ", ".join(self.partitions)
+            rule = f"partition {name!r} is not in slurm.conf{did_you_mean(name, self.partitions)}"
+            raise InputError(f"{rule}; it has {known}", field=f"job {job.name}")
+        return self._number[name], self.partitions[name], self._nodes[name]
+
+
+def limit_s(job: Job, partition: SlurmPartition) -> float:
+    """Return the time limit by which Slurm plans a job."""
+    asked = job.time_limit_s or partition.default_time_s or partition.max_time_s or UNLIMITED_S
+    return min(asked, partition.max_time_s or UNLIMITED_S)
+
+
+class SlurmPolicy(BatchPolicy):
+    """Scheduler of a Slurm site.
+
+    Parameters
+    ----------
+    belief
+        Speeds: which configurations exist.
+    site
+        Its settings.
+    phase_s
+        Instant of the first pass and the first computation of priorities, which no log states.
+    completing_s
+        Seconds from the end of a job to free GPUs; None for those of `Timing`.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        site: Site,
+        phase_s: float = 0.0,
+        completing_s: float | None = None,
+    ) -> None:
+        super().__init__(belief)
+        self._site = site
+        self._timing, self._weights = site.timing, site.weights
+        if completing_s is not None:
+            self._timing = replace(self._timing, completing_s=completing_s)
+        self._least_loaded = "cr_lln" in site.conf.values.get("selecttypeparameters", "").lower()
+        self._controller = Controller(self._timing, phase_s)
+        self._places: Places | None = None
+        self._running: dict[str, tuple[Running, float, JobState]] = {}
+        self._ending: list[tuple[float, Running]] = []
+        self._seen: set[str] = set()
+        self._usage: Usage | None = None
+        self._users: set[tuple[str, str]] = set()
+        self._priority: dict[str, float] = {}
+        self._computed_s = phase_s
+
+    @property
+    def remembers(self) -> bool:
+        """Whether decisions depend on earlier rounds: they do."""
+        return True
+
+    def observe(self, state: RoundState) -> None:
+        """Decide as in `decide`, for a round that is decided elsewhere."""
+        self.decide(state)
+
+    def limit_s(self, job: Job) -> float:
+        """Return the time limit by which a job is planned."""
+        assert self._places is not None
+        return limit_s(job, self._places.of(job)[1])
+
+    def begin(self, state: RoundState) -> None:
+        """Learn the cluster of the first round."""
+        if self._places is None or self._places.cluster is not state.cluster:
+            self._places = Places(self._site, state.cluster)
+
+    def starts(
+        self,
+        state: RoundState,
+        waiting: Mapping[int, Waiting],
+        free: Free,
+        running: Sequence[Running],
+    ) -> tuple[Iterable[Start], float | None]:
+        """See `BatchPolicy`."""
+        now_s, jobs = state.time_s, state.jobs
+        self._end(state, running, now_s)
+        fresh = [n for n in waiting if jobs[n].job.name not in self._seen]
+        self._seen = {known.job.name for known in jobs}
+        self._rank(state, waiting, now_s)
+        for _, one in self._ending:
+            free.take(one.nodes, one.demand)
+        free.completing = self._controller.completing(now_s)
+        if self._least_loaded:
+            free.choose = by_load(lambda node: tuple(free.amounts[node, 1::-1]))
+        requests = in_order(self._request(jobs[n].job, one) for n, one in waiting.items())
+        held = [*running, *(replace(one, end_s=now_s) for _, one in self._ending)]
+        started = self._controller.starts(now_s, requests, free, held, fresh)
+        for each in started:  # it may end before the next round
+            asked, known = waiting[each.job], jobs[each.job]
+            begun = Running(each.job, now_s + asked.limit_s, each.nodes, asked.demand)
+            self._running[known.job.name] = begun, now_s, known
+        next_s = self._controller.next_s(now_s)
+        if self._weights is not None:
+            next_s = min(next_s, self._computed_s + self._weights.period_s)
+        return started, next_s if next_s < math.inf else None
+
+    def _request(self, job: Job, one: Waiting) -> Waiting:
+        assert self._places is not None
+        number, partition, nodes = self._places.of(job)
+        return replace(
+            one,
+            allowed=one.allowed & nodes,
+            partition=number,
+            tier=partition.tier,
+            priority=self._priority[job.name],
+        )
+
+    def _end(self, state: RoundState, running: Sequence[Running], now_s: float) -> None:
+        """Note the jobs that have ended since the last round."""
+        names = {state.jobs[one.job].job.name: one for one in running}
+        for name, (held, begun_s, known) in self._running.items():
+            if name not in names:
+                self._controller.ended(now_s, held.nodes)
+                self._ending.append((now_s + self._timing.completing_s, held))
+                self._charge(known, begun_s, now_s)
+        self._ending = [one for one in self._ending if one[0] > now_s]
+        self._running = {
+            name: (one, state.jobs[one.job].last_start_s or now_s, state.jobs[one.job])
+            for name, one in names.items()
+        }
+
+    # --- priorities ---------------------------------------------------------------------------
+
+    def _rank(self, state: RoundState, waiting: Mapping[int, Waiting], now_s: float) -> None:
+        """Set the priorities of jobs that have none, and of all where a period is over."""
+        jobs = [state.jobs[number].job for number in waiting]
+        if self._weights is None:
+            # priority/basic: descending in order of submission.
+            for number in waiting:
+                job = state.jobs[number].job
+                self._priority.setdefault(job.name, job.priority - 1e-6 * len(self._priority))
+            return
+        usage = self._usage
+        strangers = {(known.job.tenant, _user(known.job)) for known in state.jobs} - self._users
+        if usage is None or (strangers and not self._site.shares):
+            self._users |= strangers
+            tree = share_tree(self._site.shares or _equal(self._users))
+            usage = self._usage = Usage(tree, self._weights, used=usage.used if usage else {})
+        due = now_s >= self._computed_s + self._weights.period_s
+        if due:
+            used = [
+                (_user(known.job), _billing(known.job), now_s - max(self._computed_s, begun_s))
+                for _, begun_s, known in self._running.values()
+            ]
+            usage.recompute(now_s - self._computed_s, used)
+            self._computed_s = now_s - (now_s - self._computed_s) % self._weights.period_s
+            self._controller.changed(now_s)
+        totals = Totals.of(state.cluster)
+        for number, job in zip(waiting, jobs, strict=True):
+            if due or job.name not in self._priority:
+                self._priority[job.name] = priority(
+                    self._weights,
+                    totals,
+                    age_s=now_s - job.submission_s,
+                    fair_share=usage.factor.get(_user(job), 0.0),
+                    nodes=waiting[number].nodes,
+                    cpus=_cpus(job, totals),
+                    partition=self._partition_factor(job),
+                )
+
+    def _partition_factor(self, job: Job) -> float:
+        assert self._places is not None
+        most = max(one.job_factor for one in self._places.partitions.values())
+        return self._places.of(job)[1].job_factor / most if most else 0.0
+
+    def _charge(self, known: JobState, begun_s: float, now_s: float) -> None:
+        if self._usage is not None:
+            since_s = max(self._computed_s, begun_s)
+            self._usage.add(_user(known.job), _billing(known.job), max(0.0, now_s - since_s))
+
+
+def _user(job: Job) -> str:
+    return f"{job.tenant}/{job.user or job.tenant}"
+
+
+def _billing(job: Job) -> float:
+    """Return what a second of a job is charged: its CPUs, or its GPUs where no CPUs are known."""
+    return float(job.requested_gpus * (job.cpus_per_gpu or 1))
+
+
+def _cpus(job: Job, totals: Totals) -> float:
+    """Return the CPUs of a job, as large a share of all as that of its GPUs if unknown."""
+    if job.cpus_per_gpu:
+        return float(job.requested_gpus * job.cpus_per_gpu)
+    return totals.cpus * job.requested_gpus / totals.gpus
+
+
+def _equal(users: Iterable[tuple[str, str]]) -> Iterator[Association]:
+    """Yield associations by which accounts, and the users of an account, have equal shares."""
+    for account in sorted({account for account, _ in users}):
+        yield Association(account, "", 1.0, ROOT)
+    for account, user in sorted(users):
+        yield Association(account, user.removeprefix(f"{account}/"), 1.0)
+
+
+def share_tree(shares: Iterable[Association]) -> Account:
+    """Return the tree of shares."""
+    rows = tuple(shares)
+
+    def below(account: str) -> tuple[Account, ...]:
+        accounts = [row for row in rows if not row.user and row.parent == account]
+        users = [row for row in rows if row.user and row.account == account]
+        return (
+            *(Account(f"{account}/{row.user}", row.shares) for row in users),
+            *(Account(row.account, row.shares, below(row.account)) for row in accounts),
+        )
+
+    return Account("", 1.0, below(ROOT))

@@ -1,0 +1,138 @@
+"""Files of Slurm: slurm.conf, shares, and priorities by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from morph_opt.core.domain import InputError
+from morph_opt.inputs.slurm.conf import parse_slurm_conf, read_slurm_conf, time_s
+from morph_opt.inputs.slurm.shares import Association, read_shares
+from morph_opt.scheduling.backfill.multifactor import Account, Totals, Usage, Weights, priority
+
+CONF = """
+# the head
+ClusterName=toy
+SlurmctldPort=6817
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=60,bf_window=2880,bf_continue,bf_min_prio_reserve=10
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PriorityType=priority/multifactor
+PriorityDecayHalfLife=7-0
+PriorityWeightFairshare=1000
+JobSubmitPlugins=lua
+NodeName=DEFAULT CPUs=64 \\
+    Gres=gpu:8
+NodeName=n[1-4]
+PartitionName=DEFAULT MaxTime=1-0
+PartitionName=batch Nodes=n[1-4] Default=YES
+PartitionName=fast Nodes=n[3-4] PriorityTier=2 MaxTime=60 PreemptMode=off
+"""
+
+
+class TestConf:
+    def test_what_decides_is_read_and_what_is_not_modelled_is_listed(self) -> None:
+        conf = parse_slurm_conf(CONF)
+        assert conf.nodes == ("n1", "n2", "n3", "n4")
+        batch, fast = conf.partitions
+        assert (batch.default, batch.max_time_s, batch.tier) == (True, 86_400.0, 1)
+        assert (fast.nodes, fast.max_time_s, fast.tier) == (frozenset(("n3", "n4")), 3_600.0, 2)
+        assert conf.number("bf_interval", 30.0) == 60.0
+        assert conf.unmodelled == (
+            "PartitionName=fast preemptmode",
+            "jobsubmitplugins",
+            "SchedulerParameters: bf_min_prio_reserve",
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "rule"),
+        [
+            ("PreemptType=preempt/qos", "preempttype: preempt/qos is not modelled"),
+            ("TopologyPlugin=topology/tree", "topologyplugin: topology/tree is not modelled"),
+            ("A=1\nnonsense here", "line 2: must be pairs like Key=value"),
+            ("Include more.conf", "line 1: includes another file"),
+            ("PartitionName=x MaxTime=soon", "line 1, MaxTime: must be a time like"),
+            ("PartitionName=x PriorityTier=-1", "line 1, PriorityTier: must be a number from 0"),
+        ],
+    )
+    def test_what_cannot_be_followed_is_refused_by_name(self, text: str, rule: str) -> None:
+        with pytest.raises(InputError, match=rule.replace("(", r"\(")):
+            parse_slurm_conf(text)
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [
+            ("90", 5_400.0),
+            ("90:30", 5_430.0),
+            ("1:30:00", 5_400.0),
+            ("2-12", 216_000.0),
+            ("1-0:30", 88_200.0),
+            ("UNLIMITED", None),
+        ],
+    )
+    def test_times_are_minutes_unless_written_otherwise(
+        self, text: str, seconds: float | None
+    ) -> None:
+        assert time_s(text, "MaxTime") == seconds
+
+    def test_a_missing_file_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"slurm\.conf"):
+            read_slurm_conf(tmp_path / "slurm.conf")
+
+
+class TestShares:
+    def test_accounts_and_users_are_read_until_another_table(self, tmp_path: Path) -> None:
+        path = tmp_path / "assoc.txt"
+        path.write_text("Account|User|Share|QOS\nroot||1|n\nml||2|n\nml|ann|3|n\nName|Priority\n")
+        assert read_shares(path) == (
+            Association("root", "", 1.0, ""),
+            Association("ml", "", 2.0, "root"),
+            Association("ml", "ann", 3.0, "root"),
+        )
+
+    def test_a_row_without_a_number_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "assoc.txt"
+        path.write_text("Account|User|Share\nml||many\n")
+        with pytest.raises(InputError, match="line 2, Share: must be a number"):
+            read_shares(path)
+
+
+TREE = Account(
+    "", 1.0, (Account("admin"), Account("ml", 1.0, (Account("ann", 3.0), Account("bob"))))
+)
+
+
+class TestFairShare:
+    def test_unused_associations_tie_at_the_top(self) -> None:
+        assert Usage(TREE, Weights()).factor == {"admin": 1.0, "ann": 1.0, "bob": 1.0}
+
+    def test_users_are_ranked_by_level_within_their_account(self) -> None:
+        usage = Usage(TREE, Weights(half_life_s=0.0))
+        usage.add("ann", 10.0, 100.0)  # three quarters of the shares, half of the use
+        usage.add("bob", 10.0, 100.0)
+        usage.recompute(300.0, [])
+        assert usage.factor == {
+            "admin": 1.0,
+            "ann": pytest.approx(2 / 3),
+            "bob": pytest.approx(1 / 3),
+        }
+
+    def test_usage_halves_in_a_half_life_but_for_slurms_own_rounding(self) -> None:
+        usage = Usage(TREE, Weights(half_life_s=3_600.0))
+        usage.add("ann", 1.0, 1.0)
+        usage.recompute(3_600.0, [])
+        assert usage.used["ann"] == pytest.approx(0.5, rel=1e-3)
+
+    def test_without_the_tree_the_factor_is_a_power_of_two(self) -> None:
+        usage = Usage(TREE, Weights(half_life_s=0.0, fair_tree=False))
+        usage.add("ann", 10.0, 100.0)
+        usage.recompute(300.0, [])
+        # All of the use with three eighths of the shares.
+        assert usage.factor["ann"] == pytest.approx(2.0 ** (-8.0 / 3.0))
+
+    def test_a_priority_adds_its_weighted_factors(self) -> None:
+        weights = Weights(age=1_000.0, fair_share=100.0, job_size=10.0, max_age_s=100.0)
+        found = priority(weights, Totals(4, 256.0), age_s=50.0, fair_share=0.5, nodes=2, cpus=128.0)
+        assert found == 500 + 50 + 5
