@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -177,25 +176,16 @@ def generated(
     name, speeds, home, arguments, options
         Fields of `TraceFormat`.
     draw
-        From argument, seed and options to jobs and speeds.
+        From argument (unless none is listed), seed and options to jobs and speeds.
     others
         Whether ``draw`` takes arguments that are not listed, and refuses wrong ones itself.
     """
-    load = partial(_load_generated, name, draw, () if others else arguments)
+
+    def load(argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+        if not others:
+            require_listed(name, argument, arguments)
+        given = () if arguments == ("",) else (argument,)
+        trace, truth = draw(*given, seed=seed, **options)
+        return LoadedTrace(trace, truth, "twin", trace.description)
+
     return TraceFormat(name, arguments, load, speeds, home, options=options or {})
-
-
-def _load_generated(
-    name: str,
-    draw: Callable[..., tuple[Trace, SpeedModel]],
-    listed: tuple[str, ...],
-    argument: str,
-    *,
-    seed: int,
-    **options: Any,
-) -> LoadedTrace:
-    """Draw a twin; its description is the notice."""
-    if listed:
-        require_listed(name, argument, listed)
-    trace, truth = draw(argument, seed=seed, **options)
-    return LoadedTrace(trace, truth, "twin", trace.description)

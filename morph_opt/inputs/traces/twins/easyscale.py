@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from morph_opt.core.domain import ExecutionPlan, InputError, Job, Trace
+from morph_opt.core.domain import ExecutionPlan, Job, Trace
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
 from morph_opt.inputs.traces.easyscale import HOME
 from morph_opt.inputs.traces.format import WORKERS, generated
-from morph_opt.inputs.traces.twins.sampling import stratified
+from morph_opt.inputs.traces.twins.sampling import stratified, stream
 
 EASYSCALE_TWIN = "easyscale-twin"
 """Name of the twin."""
@@ -47,9 +47,7 @@ def easyscale_twin(seed: int = 0) -> tuple[Trace, ElasticTable]:
     InputError
         If the seed is negative.
     """
-    if seed < 0:
-        raise InputError(f"must be at least 0, got {seed}", field="seed")
-    rng = np.random.default_rng([62, seed])
+    rng = stream(62, seed)
     seconds = {model: _times(rng) for model in _MODELS}
     lengths = rng.permutation(stratified(*_REQUEST_S, JOBS, rng))
     counts = [round(part * JOBS) for _, part in _WORKERS]
@@ -90,11 +88,5 @@ def _times(rng: np.random.Generator) -> dict[str, str]:
     }
 
 
-def _drawn(argument: str, *, seed: int) -> tuple[Trace, ElasticTable]:
-    """Return the twin; it takes no argument."""
-    del argument
-    return easyscale_twin(seed)
-
-
-FORMAT = generated(EASYSCALE_TWIN, _drawn, WORKERS, HOME)
+FORMAT = generated(EASYSCALE_TWIN, easyscale_twin, WORKERS, HOME)
 """Trace format of the twin."""

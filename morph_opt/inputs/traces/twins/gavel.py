@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.core.documents.source import packaged_toml
-from morph_opt.core.domain import InputError, Job, Trace
+from morph_opt.core.domain import Job, Trace
 from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.inputs.perf.tables.gavel import GavelTable, GavelThroughputs, Key
 from morph_opt.inputs.traces.format import generated
 from morph_opt.inputs.traces.gavel import HOME
-from morph_opt.inputs.traces.twins.sampling import stratified
+from morph_opt.inputs.traces.twins.sampling import stratified, stream
 
 GAVEL_TWIN = "gavel-96"
 """Name of the twin."""
@@ -114,9 +114,7 @@ def gavel_twin(seed: int = 0, *, slos: bool = False) -> tuple[Trace, GavelTable]
     InputError
         If the seed is negative.
     """
-    if seed < 0:
-        raise InputError(f"must be at least 0, got {seed}", field="seed")
-    rng = np.random.default_rng([96, seed])
+    rng = stream(96, seed)
     throughputs = twin_throughputs()
     hours = rng.permutation(stratified(*_HOUR_QUANTILES, JOBS, rng))
     gangs = rng.permutation(np.repeat([g for g, _ in _GANGS], [n for _, n in _GANGS]))

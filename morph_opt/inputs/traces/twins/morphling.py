@@ -199,9 +199,8 @@ def _with_guarantees(
     return [replace(job, guaranteed=bool(b == 0)) for job, b in zip(jobs, bins, strict=True)]
 
 
-def _drawn(name: str, argument: str, *, seed: int) -> tuple[Trace, SpeedModel]:
-    """Return a twin with the built-in speeds; it takes no argument."""
-    del argument
+def _drawn(name: str, *, seed: int) -> tuple[Trace, SpeedModel]:
+    """Return a twin with the built-in speeds."""
     return twin(name, seed=seed), builtin_model()
 
 

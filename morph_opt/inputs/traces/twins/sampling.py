@@ -7,6 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from morph_opt.core.domain import InputError
+
+
+def stream(family: int, seed: int) -> np.random.Generator:
+    """Return the random stream of a twin.
+
+    Raises
+    ------
+    InputError
+        If the seed is below 0.
+    """
+    if seed < 0:
+        raise InputError(f"must be at least 0, got {seed}", field="seed")
+    return np.random.default_rng([family, seed])
 
 
 def stratified(

@@ -16,6 +16,7 @@ from morph_opt.core.domain import InputError, Job, Range, Trace
 from morph_opt.core.domain.trace import Search
 from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
 from morph_opt.inputs.traces.format import SECONDS, generated
+from morph_opt.inputs.traces.twins.sampling import stream
 
 SEARCH_TWIN = "search-twin"
 """Name of the twin."""
@@ -42,9 +43,7 @@ def search_twin(argument: str, seed: int = 0) -> tuple[Trace, GangTable]:
     InputError
         If the seed is negative, or the argument is no number of trials.
     """
-    if seed < 0:
-        raise InputError(f"must be at least 0, got {seed}", field="seed")
-    rng = np.random.default_rng([16, seed])
+    rng = stream(16, seed)
     if argument:
         if not argument.isdecimal():
             rule = f"{SEARCH_TWIN} takes a number of trials, got {argument!r}"

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.core.domain import InputError, Trace
+from morph_opt.core.domain import Trace
 from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
 from morph_opt.inputs.traces.format import SECONDS, generated
 from morph_opt.inputs.traces.tiresias import TiresiasRow, trace_of
-from morph_opt.inputs.traces.twins.sampling import stratified
+from morph_opt.inputs.traces.twins.sampling import stratified, stream
 
 TIRESIAS_TWIN = "tiresias-480"
 """Name of the twin."""
@@ -47,9 +47,7 @@ def tiresias_twin(seed: int = 0) -> tuple[Trace, GangTable]:
     InputError
         If the seed is negative.
     """
-    if seed < 0:
-        raise InputError(f"must be at least 0, got {seed}", field="seed")
-    rng = np.random.default_rng([480, seed])
+    rng = stream(480, seed)
     service = rng.permutation(stratified(*_GPU_S_QUANTILES, JOBS, rng))
     counts = [round(part * JOBS) for _, part in _GANGS]
     gangs = rng.permutation(np.repeat([gang for gang, _ in _GANGS], counts))
@@ -74,11 +72,5 @@ def tiresias_twin(seed: int = 0) -> tuple[Trace, GangTable]:
     )
 
 
-def _drawn(argument: str, *, seed: int) -> tuple[Trace, GangTable]:
-    """Return the twin; it takes no argument."""
-    del argument
-    return tiresias_twin(seed)
-
-
-FORMAT = generated(TIRESIAS_TWIN, _drawn, SECONDS)
+FORMAT = generated(TIRESIAS_TWIN, tiresias_twin, SECONDS)
 """Trace format of the twin."""
