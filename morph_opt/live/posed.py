@@ -80,7 +80,10 @@ def posed(
     taken = _Taken(picture, memory, settings, marked, models, dict(picture.live.held))
     for known in state.jobs:
         taken.take(known)
-    table = _table(picture.live.snapshot.speeds, models)
+    rigid = picture.live.snapshot.speeds
+    assert isinstance(rigid, SpeedTable)
+    more = [row for rows in models.rows.values() for row in rows] if models is not None else []
+    table = SpeedTable((*rigid.rows, *more)) if more else rigid
     if measured and models is not None and models.rows:
         table = _measured(table, taken.jobs, taken.stated, memory, cluster)
     own = [*(base.rules if base is not None else ()), *taken.limits, *rules.rules]
@@ -92,13 +95,8 @@ def posed(
         own += [MinimumRun(settings.minimum_run_s), RestartLimit(settings.restarts_per_hour)]
     names = {job.job.name for job in taken.jobs}
     own = [rule for rule in own if _about(rule, names)]
-    found = replace(
-        state,
-        index=memory.turns,
-        cluster=cluster,
-        jobs=tuple(taken.jobs),
-        interval_s=settings.interval_s,
-    )
+    jobs, interval_s = tuple(taken.jobs), settings.interval_s
+    found = replace(state, index=memory.turns, cluster=cluster, jobs=jobs, interval_s=interval_s)
     snapshot = Snapshot(found, table, replace(rules, rules=tuple(own)))
     return Posed(snapshot, taken.alone, taken.stated, taken.unseen)
 
@@ -310,13 +308,6 @@ def _speeds(settings: Settings, cluster: Cluster) -> SpeedModel | None:
     return read_speeds(settings.folder / settings.speeds, cluster)
 
 
-def _table(rigid: SpeedModel, models: _Models | None) -> SpeedTable:
-    assert isinstance(rigid, SpeedTable)
-    if models is None or not models.rows:
-        return rigid
-    return SpeedTable((*rigid.rows, *(row for rows in models.rows.values() for row in rows)))
-
-
 def _measured(
     table: SpeedTable,
     jobs: Sequence[JobState],
@@ -331,9 +322,8 @@ def _measured(
         if seconds is not None and held is not None:
             kind = cluster.nodes[held.placement.nodes[0]].type.name
             span = topology_of(cluster).span(held.placement.nodes).name
-            row = Measured(
-                job.job.model, kind, held.placement.shape.label, held.plan.label, span, seconds
-            )
+            shape, plan = held.placement.shape.label, held.plan.label
+            row = Measured(job.job.model, kind, shape, plan, span, seconds)
             memory.measured = [one for one in memory.measured if one.of != row.of] + [row]
     kinds = {kind.name: kind for kind in cluster.node_types}
     known = set(belief.models())

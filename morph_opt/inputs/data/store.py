@@ -127,7 +127,8 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
     root = _fetched_root(chosen)
     url = (base_url or chosen.base_url).rstrip("/") + "/"
     pooch.get_logger().setLevel(logging.WARNING)  # not of the logging tree: no name finds it
-    keeper = pooch.create(path=root, base_url=url, registry=_registry(chosen))
+    registry: dict[str, str | None] = {**chosen.sha256, **dict.fromkeys(chosen.blobs)}
+    keeper = pooch.create(path=root, base_url=url, registry=registry)
     for path in chosen.files:
         if is_unpacked(root, chosen.members.get(path, {})):
             continue
@@ -141,10 +142,6 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
             unpack(root / path, root, chosen.members[path])
             (root / path).unlink()
     return root
-
-
-def _registry(chosen: Dataset) -> dict[str, str | None]:
-    return {**chosen.sha256, **dict.fromkeys(chosen.blobs)}
 
 
 def _other_content(chosen: Dataset, path: str, url: str) -> InputError:

@@ -123,29 +123,23 @@ def _capacity(given: argparse.Namespace) -> int:
     known, how = spec.reader, reading_of(given)
     scan = Scan(Path(spec.path), known, replace(how, window=spec.window))
     first_s = min((job.submit_s for job in scan.jobs()), default=None)
-    if first_s is None or known.relative:
-        rule = (
-            "has no job" if first_s is None else f"has no dates: format {known.name} counts seconds"
-        )
+    if first_s is None:
+        raise InputError("has no job", file=spec.path)
+    if known.relative:
+        rule = f"has no dates: format {known.name} counts seconds"
         raise InputError(rule, file=spec.path)
     steps = read_capacity(given.path, scan.clock.zone)
     events = list(node_events(steps, load_cluster(given.cluster), first_s))
     sizes = [step.gpus for step in steps]
-    summary = (
-        f"{len(steps)} steps, {min(sizes):,} to {max(sizes):,} GPUs, {len(events)} node events"
-    )
-    print(summary, file=sys.stderr)
+    summary = f"{len(steps)} steps, {min(sizes):,} to {max(sizes):,} GPUs"
+    print(f"{summary}, {len(events)} node events", file=sys.stderr)
     lines = [f"{time_s:.10g},{node},{event}\n" for time_s, node, event in events]
-    _put("".join(("time_s,node,event\n", *lines)), given.out)
-    return 0
-
-
-def _put(text: str, out: Path | None) -> None:
-    """Write text to a file, or print it."""
-    if out is None:
+    text = "".join(("time_s,node,event\n", *lines))
+    if given.out is None:
         print(text, end="")
     else:
-        write_atomically(out, text)
+        write_atomically(given.out, text)
+    return 0
 
 
 def _lint(given: argparse.Namespace) -> int:

@@ -162,13 +162,9 @@ def load(folder: Path | str) -> tuple[Trace, ElasticTable, str]:
     measured = read_overhead(folder / OVERHEAD)
     seconds = {_model(row): _seconds(row, measured, folder / OVERHEAD) for row in rows}
     notice = f"easyscale: your copy of the trace, {len(rows)} jobs, with the times next to it"
-    return Trace.of("easyscale", [_job(row) for row in rows], notice), _table(seconds), notice
-
-
-def _table(seconds: dict[str, dict[str, Fraction]]) -> ElasticTable:
-    return ElasticTable(
-        {m: {kind: str(time) for kind, time in times.items()} for m, times in seconds.items()}
-    )
+    texts = {m: {kind: str(time) for kind, time in of.items()} for m, of in seconds.items()}
+    trace = Trace.of("easyscale", [_job(row) for row in rows], notice)
+    return trace, ElasticTable(texts), notice
 
 
 def _level(row: ElasticRow) -> str:

@@ -43,9 +43,8 @@ def _load_file(path: Path) -> LoadedTrace:
     truth = builtin_model()
     notice = f"{path.name}: your file, speeds of the built-in performance model"
     try:
-        trace = morphling.read_workload(
-            path, name=path.name, models=truth.models(), description=notice
-        )
+        models = truth.models()
+        trace = morphling.read_workload(path, name=path.name, models=models, description=notice)
     except InputError as error:
         if error.line != 1 and not error.rule.startswith("column is missing"):
             raise
@@ -60,6 +59,8 @@ def _load_resampled(argument: str, *, seed: int, **options: Any) -> LoadedTrace:
     return resample(argument, seed=seed, load_trace=partial(load_trace, **options))
 
 
+_OF_BASE = "as of the trace that it is drawn from"
+
 FORMATS: dict[str, TraceFormat] = {
     one.name: one
     for one in (
@@ -73,12 +74,7 @@ FORMATS: dict[str, TraceFormat] = {
         gavel.FORMAT,
         tiresias.FORMAT,
         easyscale_twin.FORMAT,
-        TraceFormat(
-            RESAMPLED,
-            ("x1.2/as-is/naive",),
-            _load_resampled,
-            "as of the trace that it is drawn from",
-        ),
+        TraceFormat(RESAMPLED, ("x1.2/as-is/naive",), _load_resampled, _OF_BASE),
     )
 }
 """Built-in formats by name, logs included; a CSV file without a name is one more."""

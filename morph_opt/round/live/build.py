@@ -362,9 +362,8 @@ def _running(job: LiveJob, cluster: Cluster, free: dict[str, set[int]]) -> Assig
             rule = f"job {job.name} runs on {name!r}, which is no node with GPUs"
             raise InputError(rule, field="jobs")
         if twice := set(gpus) - free[name]:
-            rule = (
-                f"job {job.name} holds GPU {min(twice)} of {name!r}, which is another's or absent"
-            )
+            gpu = f"GPU {min(twice)} of {name!r}"
+            rule = f"job {job.name} holds {gpu}, which is another's or absent"
             raise InputError(rule, field="jobs")
         free[name] -= set(gpus)
         parts[cluster.node_index[name]] = tuple(sorted(gpus))
@@ -373,13 +372,13 @@ def _running(job: LiveJob, cluster: Cluster, free: dict[str, set[int]]) -> Assig
 
 def _speeds(models: Mapping[str, Shapes], cluster: Cluster) -> SpeedTable:
     """Return speeds of one second per iteration in every shape."""
-    rows = []
-    for model, shapes in models.items():
-        for kind in cluster.node_types:
-            for shape in shapes(kind.gpus):
-                if shape.parts[0] <= kind.gpus:
-                    rows.append(SpeedRow(model, kind.name, Configuration(shape, RIGID_PLAN, 1.0)))
-    return SpeedTable(rows)
+    return SpeedTable(
+        SpeedRow(model, kind.name, Configuration(shape, RIGID_PLAN, 1.0))
+        for model, shapes in models.items()
+        for kind in cluster.node_types
+        for shape in shapes(kind.gpus)
+        if shape.parts[0] <= kind.gpus
+    )
 
 
 def _tightest(gpus: int, grain: int, nodes: int, per_node: int) -> tuple[Shape, ...]:
@@ -391,9 +390,7 @@ def _tightest(gpus: int, grain: int, nodes: int, per_node: int) -> tuple[Shape, 
     # Every shape of more nodes has parts no larger than this.
     largest = min(room, grains - fewest + 1)
     found = [one.parts for one in partitions(grains, largest) if one.nodes == fewest]
-    if not found:  # more shapes than are listed: the even one
-        each, more = divmod(grains, fewest)
-        found = [(each + 1,) * more + (each,) * (fewest - more)]
+    found = found or [_even(grains, fewest)]  # if there are more shapes than are listed
     return tuple(Shape(tuple(grain * part for part in parts)) for parts in found)
 
 
@@ -442,12 +439,17 @@ def shapes_of_pods(
         largest = min(room, grains - fewest + 1)
         tight = (one.parts for one in partitions(grains, largest) if one.nodes == fewest)
         found |= dict.fromkeys(parts for parts, _ in zip(tight, range(_FEW_SHAPES), strict=False))
-        for nodes in range(fewest, min(grains, fewest + _FEW_SHAPES) + 1):
-            each, more = divmod(grains, nodes)
-            found[(each + 1,) * more + (each,) * (nodes - more)] = None
+        more = range(fewest, min(grains, fewest + _FEW_SHAPES) + 1)
+        found |= dict.fromkeys(_even(grains, nodes) for nodes in more)
     shapes = [tuple(grain * part for part in parts) for parts in found]
     shapes += [one.parts for one in now if one.parts[0] <= per_node]
     return tuple(Shape(parts) for parts in dict.fromkeys(shapes) if _hold_pods(parts, pods))
+
+
+def _even(grains: int, nodes: int) -> tuple[int, ...]:
+    """Return grains spread evenly over nodes, the larger parts first."""
+    each, more = divmod(grains, nodes)
+    return (each + 1,) * more + (each,) * (nodes - more)
 
 
 def _hold_pods(parts: Sequence[int], pods: Sequence[int]) -> bool:

@@ -160,9 +160,8 @@ class Queues:
             return queue.away
         if self.is_cyclic(queue.cohort):
             return f"cohort {queue.cohort} of its cluster queue {name} is below itself"
-        missing = [
-            one for group in queue.groups for one in group.flavors if one not in self.flavors
-        ]
+        named = [one for group in queue.groups for one in group.flavors]
+        missing = [one for one in named if one not in self.flavors]
         if self.flavors and missing:
             return f"its cluster queue {name} is inactive: there is no flavor {missing[0]}"
         return ""
@@ -203,23 +202,12 @@ class Queues:
                 continue
             limits = limits or Limits(0.0)
             of = (members or {}).get(name, CohortQuota(name, 0.0, tenants=(name,)))
-            found.append(
-                CohortQuota(
-                    name,
-                    limits.nominal,
-                    pool,
-                    self.label(queue.cohort) if queue.cohort else "",
-                    limits.borrow if queue.cohort else None,
-                    limits.lend if queue.cohort else None,
-                    of.tenants,
-                    of.jobs,
-                    of.amounts,
-                    of.node_types,
-                    beside,
-                )
-            )
+            place: tuple[str, float | None, float | None] = ("", None, None)
             if queue.cohort:
                 cohorts[queue.cohort] = None
+                place = self.label(queue.cohort), limits.borrow, limits.lend
+            counted = of.tenants, of.jobs, of.amounts, of.node_types
+            found.append(CohortQuota(name, limits.nominal, pool, *place, *counted, beside))
         # A cohort without queues lends its own quota to others of its tree.
         cohorts |= {
             one.name: None
@@ -235,17 +223,10 @@ class Queues:
         for name in listed:
             known = self.cohorts.get(name, Cohort(name, "", {}))
             limits = known.quotas.get(slot, Limits(0.0))
-            parent = self.label(known.parent) if known.parent else ""
-            found.append(
-                CohortQuota(
-                    self.label(name),
-                    limits.nominal,
-                    pool,
-                    parent,
-                    limits.borrow if parent else None,
-                    limits.lend if parent else None,
-                )
-            )
+            place = ("", None, None)
+            if known.parent:
+                place = self.label(known.parent), limits.borrow, limits.lend
+            found.append(CohortQuota(self.label(name), limits.nominal, pool, *place))
         return found
 
     def leaves(self, slots: Iterable[Slot]) -> dict[tuple[str, Slot], QuotaNode]:
