@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from morph_opt.core.documents import Fields
 from morph_opt.round.live.kube import (
@@ -202,12 +202,12 @@ class Queues:
                 continue
             limits = limits or Limits(0.0)
             of = (members or {}).get(name, CohortQuota(name, 0.0, tenants=(name,)))
-            place: tuple[str, float | None, float | None] = ("", None, None)
+            of = replace(of, gpus=limits.nominal, pool=pool, used=beside)
             if queue.cohort:
                 cohorts[queue.cohort] = None
-                place = self.label(queue.cohort), limits.borrow, limits.lend
-            counted = of.tenants, of.jobs, of.amounts, of.node_types
-            found.append(CohortQuota(name, limits.nominal, pool, *place, *counted, beside))
+                parent = self.label(queue.cohort)
+                of = replace(of, parent=parent, borrow=limits.borrow, lend=limits.lend)
+            found.append(of)
         # A cohort without queues lends its own quota to others of its tree.
         cohorts |= {
             one.name: None
@@ -223,10 +223,11 @@ class Queues:
         for name in listed:
             known = self.cohorts.get(name, Cohort(name, "", {}))
             limits = known.quotas.get(slot, Limits(0.0))
-            place = ("", None, None)
+            of = CohortQuota(self.label(name), limits.nominal, pool)
             if known.parent:
-                place = self.label(known.parent), limits.borrow, limits.lend
-            found.append(CohortQuota(self.label(name), limits.nominal, pool, *place))
+                parent = self.label(known.parent)
+                of = replace(of, parent=parent, borrow=limits.borrow, lend=limits.lend)
+            found.append(of)
         return found
 
     def leaves(self, slots: Iterable[Slot]) -> dict[tuple[str, Slot], QuotaNode]:
