@@ -27,9 +27,9 @@ from morph_opt.simulation.events.log import (
     event_from_line,
     event_to_line,
 )
-from morph_opt.simulation.metrics.capacity import rounds_over_capacity
 from morph_opt.simulation.runs.result import ReplayResult
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+from tests.metrics.logs import rounds_over_capacity
 
 SPEEDS = ToySpeeds({"m": 8.0}, counts=(1, 2, 4))
 

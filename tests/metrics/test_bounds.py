@@ -41,8 +41,8 @@ from morph_opt.simulation.metrics.bounds.lower import (
     weighted_jct_lower_bound,
     work_makespan_s,
 )
-from morph_opt.simulation.metrics.history import read_history
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+from tests.metrics.logs import read_history
 
 
 def demand(name: str, release_s: float, *ways: tuple[float, float], at: float = 0.0) -> JobDemand:

@@ -25,7 +25,8 @@ from morph_opt.simulation.events.log import (
     event_to_line,
 )
 from morph_opt.simulation.metrics.cost import SloState, cost_metrics, job_cost_usd, slo_state
-from morph_opt.simulation.metrics.history import History, read_history
+from morph_opt.simulation.metrics.history import History
+from tests.metrics.logs import read_history
 
 DP = ExecutionPlan.parse("dp")
 MIXED = parse_short("1x2:V100+1x2:K80").with_prices({"v100": 3.0, "k80": 1.0})

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.core.domain import Cluster, GpuType, Node, Placement
-from morph_opt.simulation.metrics.history import read_history
 from morph_opt.simulation.metrics.schedule import gpu_utilization_by_type
 from tests.engine.toys import cluster
+from tests.metrics.logs import read_history
 from tests.metrics.test_schedule import LOG, TRACE, schedule_metrics
 
 PLAIN = cluster(2, 2)

@@ -24,11 +24,10 @@ from morph_opt.simulation.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.simulation.metrics.capacity import rounds_over_capacity
-from morph_opt.simulation.metrics.history import read_history
 from morph_opt.simulation.metrics.promises import PromiseCount, promise_metrics
 from morph_opt.simulation.metrics.schedule import metrics_of, quantile
 from tests.engine.toys import DP, ToySpeeds, cluster, job
+from tests.metrics.logs import read_history, rounds_over_capacity
 
 TRACE = Trace.of(
     "hand",

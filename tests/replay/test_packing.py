@@ -33,13 +33,12 @@ from morph_opt.simulation.events.log import (
     event_to_line,
 )
 from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands, paired_curve
-from morph_opt.simulation.metrics.capacity import rounds_over_capacity
-from morph_opt.simulation.metrics.history import read_history
 from morph_opt.simulation.runs.early import MissedError
 from morph_opt.simulation.runs.result import ReplayResult
 from morph_opt.simulation.runs.slo import Slo
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
+from tests.metrics.logs import read_history, rounds_over_capacity
 from tests.replay.test_run_folder import assert_same, interrupted
 
 SPEEDS = PairedToys({"m": 2.0, "n": 1.0}, counts=(1, 2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from morph_opt.core.domain import Assignment, Cluster, Job, Trace
@@ -25,18 +24,8 @@ from morph_opt.simulation.events.log import (
 )
 
 
-def rounds_over_capacity(
-    events: Iterable[Event], trace: Trace, cluster: Cluster, truth: SpeedModel
-) -> int:
-    """Count rounds whose holdings in the log break a rule of `scheduling.strict.rules`."""
-    count = CapacityCount(trace, cluster, truth)
-    for event in events:
-        count.read(event)
-    return count.over
-
-
 class CapacityCount:
-    """Incremental version of `rounds_over_capacity`, event by event.
+    """Count, event by event, of rounds whose holdings break a rule of `scheduling.strict.rules`.
 
     Holdings grow only at decisions, so each decision is checked once.
 

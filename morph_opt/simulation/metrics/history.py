@@ -271,20 +271,6 @@ class History:
     ended: Ended
 
 
-def read_history(events: Iterable[Event], trace: Trace) -> History:
-    """Return the records of all jobs of ``trace``.
-
-    Raises
-    ------
-    InputError
-        If the events are not the log of a replay of this trace that has ended.
-    """
-    reader = HistoryReader(trace)
-    for event in events:
-        reader.read(event)
-    return reader.history()
-
-
 def segments_of(events: Iterable[Event]) -> Iterator[Segment]:
     """Yield the segments of all jobs, in the order in which they end.
 
@@ -355,7 +341,7 @@ class _OpenSegments:
 
 
 class HistoryReader:
-    """Incremental version of `read_history`, event by event.
+    """Reader of a replay's log, event by event.
 
     Parameters
     ----------
