@@ -318,7 +318,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
         "--audit-rounds",
         type=whole(1, 10**9),
         metavar="N",
-        help="after the run, solve N rounds of it again as exact MIPs and compare",
+        help="solve N rounds again as exact MIPs after the run, and compare",
     )
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
