@@ -6,7 +6,8 @@ One thread. Every time is the median of ``--repeat`` decisions of the same round
 the percentiles are over rounds. Writes ``rounds.csv`` and, from it alone, ``README.md``; parts that
 are not measured this time stay as they are in the folder.
 
-=========  ================================================================================
+========== ================================================================================
+objectives every objective of the catalogue: which steps settled its rounds, CPU times
 steps      rounds of a replay of ``base``, all node resources on: candidates, build, solve,
            place, check
 large      512 GPUs (64 nodes, 4 leaves), 300 active jobs, running jobs in place
@@ -16,7 +17,7 @@ size       rows and columns against the counts that the formulation page states
 ties       moves of single decisions with ``fewer_moves`` below the objective, and without
 moves      restarts of whole replays with goals below the objective, and without
 audit      the independent audit of operator's rules
-=========  ================================================================================
+========== ================================================================================
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.rounds import catalog
 from benchmarks.rounds.replays import OBJECTIVES, rounds_of
 from benchmarks.rounds.report import Row, Setup, read, write
 from benchmarks.rounds.rules import audits, moves, ties
@@ -51,10 +54,11 @@ from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.scheduling.policies.steps import STEPS
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver
 
-STEPS = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
+TIMES = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
 EXACT = Limits(gap=0.0, time_s=60.0)
 LARGE_CLUSTER = Path(__file__).resolve().parents[2] / "instances/clusters/a800-64x8-4leaves.toml"
 
@@ -72,7 +76,7 @@ def timed(
         began, cpu = time.perf_counter(), time.process_time()
         decision = policy.decide(state)
         seconds.append(time.perf_counter() - began)
-        steps.append({name: getattr(decision.report, name) for name in STEPS})
+        steps.append({name: getattr(decision.report, name) for name in TIMES})
         steps[-1]["cpu"] = 1e3 * (time.process_time() - cpu)
     median = {name: statistics.median(step[name] for step in steps) for name in steps[0]}
     return statistics.median(seconds), decision, median
@@ -90,10 +94,14 @@ def steps(setup: Setup) -> list[Row]:
         found = [timed(policy, state, setup.repeat) for state in states]
         case = f"{setup.trace}, {objective}"
         rows.append(Row("steps", case, "rounds", len(found), ""))
-        for name in STEPS:
+        for name in TIMES:
             rows += _percentiles(case, name.removesuffix("_ms"), [t[2][name] for t in found])
         rows += _percentiles(case, "round, wall", [1e3 * t[0] for t in found], ("20", "150"))
         rows += _percentiles(case, "round, CPU", [t[2]["cpu"] for t in found], ("20", "150"))
+        settled = Counter(decision.report.step for _, decision, _ in found)
+        rows += [
+            Row("steps", case, f"settled by {s}", settled[s], "rounds") for s in STEPS if settled[s]
+        ]
         worst = max(decision.report.gap for _, decision, _ in found)
         rows.append(Row("steps", case, "largest gap", worst, "", "0.001"))
     return rows
@@ -172,9 +180,10 @@ def large(setup: Setup) -> list[Row]:
                 Row("large", case, "decision, wall", seconds, "s", "2"),
                 Row("large", case, "decision, CPU", split["cpu"] / 1e3, "s", "2"),
                 Row("large", case, "gap", report.gap, "", "0.001"),
+                Row("large", case, f"settled by {report.step}", 1, "rounds"),
                 *(
                     Row("large", case, step.removesuffix("_ms"), split[step], "ms")
-                    for step in STEPS
+                    for step in TIMES
                 ),
                 Row("large", case, "candidates in the round", report.candidates, ""),
                 Row("large", case, "rows", report.rows, ""),
@@ -294,7 +303,8 @@ def size(setup: Setup) -> list[Row]:
     return rows
 
 
-PARTS: dict[str, Callable[[Setup], list[Row]]] = {
+PARTS: dict[str, Callable[[Setup], Iterable[Row]]] = {
+    catalog.PART: catalog.objectives,
     "steps": steps,
     "large": large,
     "dominance": dominance,
@@ -331,13 +341,18 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"unknown part {unknown[0]!r}; known are {known}", field="--only")
     setup = Setup(repeat=options.repeat, every=options.every)
     if options.quick:
-        setup = Setup("naive", 1800.0, every=1, repeat=1, jobs=12)
+        setup = Setup("naive", 1800.0, 1, repeat=1, jobs=12, objectives=("throughput", "cost"))
     rows: list[Row] = []
     for name in names:
-        found = PARTS[name](setup)
+        found = [*PARTS[name](setup)]
         rows += found
         for row in found:
             print(f"{row.part:10s} {row.case:45s} {row.metric:38s} {row.value:.4g} {row.unit}")
         kept = [row for row in read(options.out) if row.part not in {r.part for r in rows}]
-        write(options.out, sorted([*kept, *rows], key=lambda r: list(PARTS).index(r.part)), setup)
+        write(
+            options.out,
+            sorted([*kept, *rows], key=lambda r: list(PARTS).index(r.part)),
+            setup,
+            {catalog.PART: catalog.table},
+        )
     return 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from morph_opt.core.table import Table
+from morph_opt.scheduling.policies.catalog import OBJECTIVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Setup:
         Decisions per round; the median counts.
     jobs
         Active jobs on the large cluster.
+    objectives
+        Objectives of the part of that name.
     """
 
     trace: str = "base"
@@ -46,22 +50,28 @@ class Setup:
     every: int = 5
     repeat: int = 3
     jobs: int = 300
+    objectives: tuple[str, ...] = tuple(OBJECTIVES)
 
 
 TITLES = {
-    "steps": "Times of a round (target: median 20 ms, p99 150 ms)",
-    "large": "512 GPUs (target: gap 0.1 % in 2 s)",
-    "dominance": "Candidates that dominance removes",
-    "root": "Relaxation at the root",
+    "objectives": "Every objective, by the default method",
+    "steps": "Times of a round, by the default method (target: median 20 ms, p99 150 ms)",
+    "large": "512 GPUs, by the default method (target: gap 0.1 % in 2 s)",
+    "dominance": "Candidates that dominance removes, by exact MIPs of HiGHS",
+    "root": "Relaxation at the root, by HiGHS",
     "size": "Rows and columns (the last column is what the formulation page states)",
-    "audit": "The audit of operator's rules (target: 1 ms)",
+    "audit": "The audit of operator's rules, without a solver (target: 1 ms)",
     "ties": "Running jobs moved in single decisions on the same states",
     "moves": "Restarts of whole replays with goals below the objective, all at gap 1e-6",
 }
 
 
-def page(rows: Sequence[Row], setup: Setup) -> str:
-    """The report in markdown."""
+def page(
+    rows: Sequence[Row],
+    setup: Setup,
+    shown: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType({}),
+) -> str:
+    """The report in markdown; ``shown`` has parts with a form of their own."""
     lines = [
         "# Rounds",
         "",
@@ -71,13 +81,15 @@ def page(rows: Sequence[Row], setup: Setup) -> str:
         "load are above those of the same code alone; CPU times are given next to them.",
     ]
     for part in dict.fromkeys(row.part for row in rows):
-        body = [
-            (r.case, r.metric, f"{r.value:.4g}", r.unit, str(r.target))
-            for r in rows
-            if r.part == part
-        ]
+        own = [row for row in rows if row.part == part]
+        body = [(r.case, r.metric, f"{r.value:.4g}", r.unit, str(r.target)) for r in own]
         table = Table(("case", "figure", "value", "unit", "target"), body, align="l")
-        lines += ["", f"## {TITLES[part]}", "", table.to_markdown()]
+        lines += [
+            "",
+            f"## {TITLES[part]}",
+            "",
+            shown[part](own) if part in shown else table.to_markdown(),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -94,11 +106,16 @@ def read(folder: Path) -> list[Row]:
         return [Row(**{**row, "value": float(row["value"])}) for row in csv.DictReader(file)]
 
 
-def write(folder: Path, rows: Sequence[Row], setup: Setup) -> None:
-    """The two files."""
+def write(
+    folder: Path,
+    rows: Sequence[Row],
+    setup: Setup,
+    shown: Mapping[str, Callable[[Sequence[Row]], str]] = MappingProxyType({}),
+) -> None:
+    """The two files; see `page`."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "rounds.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Row.__slots__)
         writer.writerows([getattr(row, name) for name in Row.__slots__] for row in rows)
-    (folder / "README.md").write_text(page(rows, setup), encoding="utf-8")
+    (folder / "README.md").write_text(page(rows, setup, shown), encoding="utf-8")

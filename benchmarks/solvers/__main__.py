@@ -1,4 +1,4 @@
-"""``python -m benchmarks.solvers run|build-cost|starts|random|naive|report|all``."""
+"""``python -m benchmarks.solvers run|build-cost|starts|random|rounds|replays|report|all``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.instances.library import default_folder
-from benchmarks.solvers import agreeing, building, report, running, starting
+from benchmarks.solvers import agreeing, building, replays, report, running, starting
 from benchmarks.solvers.protocol import FULL, QUICK, machine
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import as_process, run_command
 from morph_opt.core.commandline.types import whole
 from morph_opt.scheduling.solvers.registry import unavailable
 
-STEPS = ("run", "build-cost", "starts", "random", "naive", "report")
+STEPS = ("run", "build-cost", "starts", "random", "rounds", "replays", "report")
 
 
 def make_parser() -> LineParser:
@@ -67,8 +67,10 @@ def _steps(options: argparse.Namespace) -> None:
             starting.measure(folder, out / "starts.csv", effort)
         elif step == "random":
             agreeing.random_models(options.random, out / "random.csv")
-        elif step == "naive":
-            agreeing.naive(out / "naive.csv")
+        elif step == "rounds":
+            replays.rounds(out / "rounds.csv", effort.every)
+        elif step == "replays":
+            replays.replays(out / "replays.csv")
         else:
             print(report.write(out, folder))
 

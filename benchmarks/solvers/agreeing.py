@@ -1,4 +1,4 @@
-"""All adapters against brute force on random models, and on a whole replay of ``naive``."""
+"""All adapters against brute force on random models."""
 
 from __future__ import annotations
 
@@ -10,26 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.instances.rounds import model_of, replayed_states
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.core.domain import default_cluster
-from morph_opt.inputs.traces.registry import load_trace
-from morph_opt.replay.run import replay
-from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 from morph_opt.scheduling.solvers.registry import installed, make_solver
 
 RANDOM_FIELDS = ("solver", "models", "optimal", "feasible", "infeasible", "errors", "wrong")
-NAIVE_FIELDS = (
-    "solver",
-    "rounds",
-    "same_optimum",
-    "largest_difference",
-    "jobs_completed",
-    "fallback_rounds",
-    "rounds_over_capacity",
-    "avg_jct_s",
-)
 
 
 def random_models(count: int, out: Path) -> None:
@@ -107,37 +92,3 @@ def brute_force(model: LinearModel) -> float | None:
     activity = points @ model.matrix().toarray().T
     good = ((activity >= model.row_lower - 1e-9) & (activity <= model.row_upper + 1e-9)).all(axis=1)
     return float((points[good] @ model.cost).max()) + model.offset if good.any() else None
-
-
-def naive(out: Path) -> None:
-    """Write naive.csv: every round of the replay solved by every adapter, then replays by each."""
-    states, speeds = replayed_states("naive", 0, "milp", "throughput")
-    models = [model_of(state, speeds, "throughput")[1] for state in states]
-    reference = make_solver("highs")
-    best = [reference.solve(model, Limits(gap=0.0, time_s=60.0)).objective for model in models]
-    loaded = load_trace("naive")
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(NAIVE_FIELDS)
-        for name in installed():
-            solver = make_solver(name)
-            found = [solver.solve(m, Limits(gap=0.0, time_s=60.0)).objective for m in models]
-            off = [abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, best, strict=True)]
-            policy = make_policy(
-                "milp", loaded.truth, PolicyOptions(objective="throughput", solver=name)
-            )
-            summary = replay(loaded.trace, default_cluster(), policy, loaded.truth).summary
-            writer.writerow(
-                (
-                    name,
-                    len(models),
-                    sum(gap <= 1e-6 for gap in off),
-                    f"{max(off):.1e}",
-                    summary["completed"],
-                    summary["fallback_rounds"],
-                    summary["rounds_over_capacity"],
-                    summary["avg_jct_s"],
-                )
-            )
-            file.flush()
-            print(f"{name}: {len(models)} rounds, {summary['completed']} jobs", file=sys.stderr)

@@ -35,6 +35,8 @@ class Effort:
         One solve per seed.
     largest_gpus
         Instances above are left out.
+    every
+        Step between the rounds of a replay that all solvers decide.
     """
 
     time_s: float
@@ -42,10 +44,11 @@ class Effort:
     work: float
     seeds: tuple[int, ...]
     largest_gpus: int
+    every: int
 
 
-QUICK = Effort(time_s=2.0, nodes=2_000, work=2.0, seeds=(0,), largest_gpus=128)
-FULL = Effort(time_s=10.0, nodes=20_000, work=10.0, seeds=SEEDS, largest_gpus=10**9)
+QUICK = Effort(2.0, nodes=2_000, work=2.0, seeds=(0,), largest_gpus=128, every=60)
+FULL = Effort(10.0, nodes=20_000, work=10.0, seeds=SEEDS, largest_gpus=10**9, every=4)
 
 
 @dataclass(frozen=True, slots=True)

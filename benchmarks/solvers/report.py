@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.instances.library import Instance, read_table
-from benchmarks.solvers import measures
+from benchmarks.solvers import measures, replays
 from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.core.domain import InputError
@@ -49,6 +49,7 @@ def write(out: Path, folder: Path) -> Path:
         _building(out / "build.csv"),
         _starts(out / "starts.csv"),
         _agreement(rows, out),
+        replays.page(out),
         _threats(rows),
     ]
     page = out / "README.md"
@@ -320,14 +321,6 @@ def _agreement(rows: Sequence[Row], out: Path) -> str:
             "Random small models against brute force, gap 0 (*wrong*: differs from the optimum by "
             "more than 1e-6, or a bound below it):\n\n"
             + Table(head, [tuple(row.values()) for row in random]).to_markdown()
-        )
-    naive = _read(out / "naive.csv")
-    if naive:
-        head = tuple(word.replace("_", " ") for word in naive[0])
-        body = [(*list(row.values())[:-1], f"{float(row['avg_jct_s']):.1f}") for row in naive]
-        parts.append(
-            "Every round of a replay of `naive` solved by every adapter at gap 0, then a replay "
-            "by each, checked by the engine:\n\n" + Table(head, body).to_markdown()
         )
     return "\n\n".join(parts)
 

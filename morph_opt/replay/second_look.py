@@ -8,6 +8,7 @@ compared with the answer of an exact MIP.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -208,4 +209,4 @@ def recorded_audit(prepared: Prepared, folder: Path, count: int) -> tuple[Audit,
 
 def _cpu_s() -> float:
     """Return the CPU seconds of this process and of its children that ended."""
-    return sum(os.times()[:4])
+    return time.process_time() + sum(os.times()[2:4])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.solvers import measures
+from benchmarks.solvers import measures, replays
 from benchmarks.solvers.agreeing import brute_force, small
 from benchmarks.solvers.protocol import RawFile, Row, read_rows
 
@@ -129,3 +129,40 @@ def test_random_models_are_of_both_kinds() -> None:
     rng = np.random.default_rng(2026)
     known = [brute_force(small(rng)) for _ in range(100)]
     assert 50 < sum(best is not None for best in known) < 100
+
+
+def test_rounds_and_replays_of_several_solvers_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deciders on a few rounds of a short trace, and the section that is made of them."""
+    monkeypatch.setattr(replays, "TRACE", "naive")
+    pair = [replays.Decider("highs", "auto"), replays.Decider("highs-default", "exact")]
+    monkeypatch.setattr(replays, "deciders", lambda *_: iter(pair))
+    assert "Not measured" in replays.page(tmp_path)
+    replays.rounds(tmp_path / "rounds.csv", every=40)
+    replays.replays(tmp_path / "replays.csv")
+    page = replays.page(tmp_path)
+    assert "in 0 rounds a decision is worth more than the bound of another" in page
+    assert "| highs-default | exact | 3 | 3 | 3 |" in page
+    assert "exact by highs-default" in page
+    assert "10 of 10" in page
+
+
+def test_the_section_says_by_how_much_rounds_and_replays_differ(tmp_path: Path) -> None:
+    rounds = ["highs,auto,1,10.0,10.0,optimal,knapsack,0.01"]
+    rounds += ["cbc,exact,1,9.0,9.5,feasible,exact,0.03", "cbc,exact,2,4.0,4.0,optimal,exact,0.05"]
+    lines = [",".join(replays.ROUND_FIELDS), *rounds]
+    (tmp_path / "rounds.csv").write_text("\n".join(lines) + "\n")
+    ends = ["highs,exact,0,7,exact by highs 7,0,0,3,3,1000.0,5.0"]
+    ends += ["highs,exact,1,7,exact by highs 7,0,0,3,3,1100.0,5.0"]
+    ends += ["cbc,exact,0,8,exact by cbc 8,0,0,3,3,1500.0,9.0"]
+    (tmp_path / "replays.csv").write_text(
+        "\n".join([",".join(replays.REPLAY_FIELDS), *ends]) + "\n"
+    )
+    page = replays.page(tmp_path)
+    assert "more than 1.0e-01 below the best" in page
+    assert "in 1 rounds a decision is worth more than the bound of another" in page
+    assert "| cbc | exact | 2 | 1 | 1 | 1.0e-01 | 40 | 30 | 0.1 |" in page
+    assert "Between solvers it differs by up to 50 % (1,000 to 1,500 s)." in page
+    assert "Between seeds of `highs` alone it differs by up to 10 % (1,000 to 1,100 s)." in page
+    assert "Not replayed whole, for their time: " in page
