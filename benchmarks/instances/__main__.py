@@ -87,7 +87,7 @@ def make_parser() -> LineParser:
     table.set_defaults(run=_tables)
 
     hunting = commands.add_parser("hunt", help="run a solver for better solutions and bounds")
-    hunting.add_argument("--only", default="", help="only names that contain this text")
+    hunting.add_argument("--only", help="only names that contain this text")
     hunting.add_argument("--folder", type=Path, help="folder of the library (the repository's)")
     hunting.add_argument(
         "--solver",
@@ -372,12 +372,14 @@ def _tables(options: argparse.Namespace) -> int:
 
 
 def _hunt(options: argparse.Namespace) -> int:
+    import math
+
     from benchmarks.instances.hard import FOLDER
     from benchmarks.instances.hunting import hunt
     from benchmarks.instances.library import read_table
 
     folder = _folder(options) / FOLDER
-    rows = [row for row in read_table(folder) if options.only in row.name]
+    rows = [row for row in read_table(folder) if (options.only or "") in row.name]
     if not rows:
         raise InputError(f"no hard instance has {options.only!r} in its name", field="--only")
     for row in rows:
@@ -389,8 +391,9 @@ def _hunt(options: argparse.Namespace) -> int:
             threads=options.threads,
             start=options.start,
         )
+        value = f"objective {-run.value:.9g}" if math.isfinite(run.value) else "no solution"
         print(
-            f"{row.name}: {run.status} in {run.cpu_s:.4g} s, objective {-run.value:.9g}, "
+            f"{row.name}: {run.status} in {run.cpu_s:.4g} s by {run.version}, {value}, "
             f"bound {-run.bound:.9g}, gap {run.gap:.2g}",
             flush=True,
         )

@@ -79,6 +79,11 @@ def hunt(
         libraries have no other.
     start
         Whether to begin with the best-known solution.
+
+    Raises
+    ------
+    InputError
+        If the solver does not take the model, or is `OURS` and the round has no seed.
     """
     model = load(folder, instance.name)
     known = load_best(folder, instance.name, model) if start else None
@@ -92,6 +97,8 @@ def hunt(
         limits = Limits(gap=GAP, time_s=cpu_s * (WALL if timed else 1.0), threads=threads)
         adapter = TimedHighs(cpu_s) if timed else make_solver(solver)
         found = adapter.solve(model, limits, known)
+    if found.status is Status.ERROR:
+        raise InputError(f"{instance.name}: {found.message}", field="--solver")
     run = run_of(instance.name, solver, found, threads, start)
     keep(folder, instance, model, run, found.x)
     return run

@@ -167,6 +167,18 @@ def test_ours_is_asked_for_rounds_by_seed_alone(tmp_path: Path) -> None:
         hunt(tmp_path / FOLDER, row, OURS, 1.0, threads=1, start=False)
 
 
+def test_a_solver_that_does_not_take_a_model_is_named_with_its_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """CP-SAT requires bounds, and columns that count gangs have none; no run is recorded."""
+    make_hard(tmp_path, TINY)
+    before = read_runs(tmp_path / FOLDER)
+    command = ["hunt", "--folder", str(tmp_path), "--solver", "cpsat", "--cpu-s", "1"]
+    assert main(command) == 2
+    assert f"--solver: {TINY.name}: column f[" in capsys.readouterr().err
+    assert read_runs(tmp_path / FOLDER) == before
+
+
 def test_the_limit_on_processor_time_ends_a_run() -> None:
     row = next(row for row in TABLE if row.bound - row.best > 0.01)
     outcome = TimedHighs(0.2).solve(load(OWN, row.name), Limits(gap=GAP, time_s=600.0))
