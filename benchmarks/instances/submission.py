@@ -140,9 +140,11 @@ def summary(folder: Path) -> str:
     header = (
         "objective",
         "instances",
+        "not run",
         "HiGHS, within a minute",
         "longer",
         "open",
+        "open after a minute",
         "longest run on an open one, s",
         "optimum known",
         "largest gap",
@@ -158,9 +160,11 @@ def _summed(family: str, table: Iterable[Instance], runs: Sequence[Run]) -> list
     return [
         f"`{family}`" if family != "all" else family,
         str(len(rows)),
+        str(len(rows) - len(by)),
         str(sum(run.solved and run.cpu_s <= MINUTE_S for run in by)),
         str(sum(run.solved and run.cpu_s > MINUTE_S for run in by)),
         str(len(unsolved)),
+        str(sum(run.cpu_s >= MINUTE_S for run in unsolved)),
         f"{max((run.cpu_s for run in unsolved), default=0.0):.0f}",
         str(sum(gap_of(row) <= 2e-6 for row in rows)),
         share(max((gap_of(row) for row in rows), default=0.0)),
