@@ -100,9 +100,10 @@ docs: $(DEV) ## the documentation site, build/site, and its tests; a broken link
 reports-check: $(DEV) ## which reports are not what their command would make today
 	$(PY) -m benchmarks.reports check
 
-readme: $(DEV) ## replay what the README shows, then rewrite its tables and figures
+readme: $(DEV) ## replay what the README shows, then rewrite its tables, figures and docs/seeds.md
 	$(PY) -m benchmarks.readme replay --runs $(RUNS) --jobs $(JOBS)
 	$(PY) -m benchmarks.readme write --runs $(RUNS)
+	$(PY) -m benchmarks.seeds page
 
 bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances and the report
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.solvers all $(if $(FULL),--full) $(ARGS)
