@@ -32,10 +32,12 @@ from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import keep_memory, run_command
 from morph_opt.core.commandline.types import whole
 from morph_opt.core.domain import InputError
+from morph_opt.scheduling.policies.catalog import OBJECTIVES as CATALOGUE
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20
 OBJECTIVES = ("throughput", "jct")
+"""Objectives of all cases; others of the catalogue if they are named."""
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
@@ -79,7 +81,9 @@ def make_parser() -> LineParser:
     parser.add_argument("--restated-to", type=most, default=8192, help="GPUs of POP and others")
     parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
     parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
-    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
+    parser.add_argument(
+        "--objectives", nargs="+", choices=list(CATALOGUE), default=list(OBJECTIVES)
+    )
     parser.add_argument("--memory-gib", type=whole(1, 4096), default=16, help="of each process")
     parser.add_argument("--out", type=Path, default=Path("reports/scale"))
     return parser

@@ -21,8 +21,8 @@ from morph_opt.scheduling.decision.placement import place
 from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip
 from morph_opt.scheduling.policies.malleable.sia_rule import Column, SiaJob, solve
-from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES
 from morph_opt.scheduling.policies.published import SIA
+from morph_opt.scheduling.policies.registry import make_objective
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver
 
@@ -92,10 +92,10 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
     The ladder's decision, to the gap of `LIMITS`, makes the next round for all of them.
     """
     state = first_round(one.gpus, one.types, one.leaves, kind=one.nodes)
-    speeds, make = speeds_of(state.cluster), OBJECTIVES[one.objective]
+    speeds = speeds_of(state.cluster)
     compact, whole = (
-        RoundPoser(speeds, make(), compact_from=DEFAULTS.compact_from),
-        RoundPoser(speeds, make()),
+        RoundPoser(speeds, make_objective(one.objective, speeds), compact_from=compact_from)
+        for compact_from in (DEFAULTS.compact_from, None)
     )
     peers = tuple(peers)
     # Configurations are enumerated once per cluster.
