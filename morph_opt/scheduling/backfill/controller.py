@@ -131,6 +131,10 @@ class Controller:
         timing = self.timing
         if self._busy:  # cycles that could change nothing were left out, and took their time
             self._cycle_s = _after(self._cycle_s, timing.between_s, now_s, inclusive=True)
+        while not self._busy and self._next_cycle() < now_s:  # as did those of an empty queue
+            over_s = self._next_cycle()
+            later = (free_s for free_s, _ in self._completing if free_s > over_s)
+            self._cycle_s, self._changed_s = over_s + timing.between_s, min(later, default=math.inf)
         by_job = {one.job: one for one in queue}
         started: list[Start] = []
         for job in fresh:

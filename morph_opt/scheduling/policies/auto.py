@@ -64,6 +64,8 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
         what = _on_guesses(jobs)
     elif durations.sigma:
         what = "auto: saved-time, because durations are estimated"
+    elif durations.limits:
+        what = "auto: saved-time on time limits, because durations are unknown"
     else:
         what = "auto: saved-time, because durations are known"
     promised = sum(job.guaranteed for job in jobs)

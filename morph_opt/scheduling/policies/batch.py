@@ -54,6 +54,7 @@ class Requests:
         self.cluster = cluster
         self._lookup = RunLookup(belief, cluster)
         self._found: dict[object, Shaped] = {}
+        self._of_job: dict[str, tuple[Job, Shaped]] = {}
         self._of_type: dict[str, list[int]] = {}
         for i, node in enumerate(cluster.nodes):
             self._of_type.setdefault(node.type.name, []).append(i)
@@ -70,10 +71,13 @@ class Requests:
         InputError
             If no nodes of the cluster can hold it.
         """
-        key = job.model, job.requested_gpus, job.requested_plan, job.nodes, job.side
-        if key not in self._found:
-            self._found[key] = self._shape(job)
-        return self._found[key]
+        found = self._of_job.get(job.name)
+        if found is None or found[0] is not job:
+            key = job.model, job.requested_gpus, job.requested_plan, job.nodes, job.side
+            if key not in self._found:
+                self._found[key] = self._shape(job)
+            found = self._of_job[job.name] = job, self._found[key]
+        return found[1]
 
     def runs(self, job: Job, held: Assignment) -> bool:
         """Return whether the job can run there."""
@@ -166,8 +170,9 @@ class BatchPolicy(Policy):
         self.begin(state)
         held = [known.running for known in state.jobs if known.running is not None]
         free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
-        running = []
-        waiting = {}
+        running, waiting = [], {}
+        rows: list[int] = []
+        taken: list[Demand] = []
         for number, known in enumerate(state.jobs):
             count, demand, allowed = requests.of(known.job)
             limit_s = self.limit_s(known.job)
@@ -176,15 +181,20 @@ class BatchPolicy(Policy):
                     number, count, demand, limit_s, allowed, priority=known.job.priority
                 )
                 continue
-            nodes = sum(1 << node for node in known.running.placement.nodes)
-            running.append(Running(number, _ends_s(known, limit_s, state.time_s), nodes, demand))
-            free.take(nodes, demand)
-        started, next_s = self.starts(state, waiting, free, running)
-        taken = _taken(held)
+            nodes = known.running.placement.nodes
+            rows += nodes
+            taken += [demand] * len(nodes)
+            end_s = _ends_s(known, limit_s, state.time_s)
+            running.append(Running(number, end_s, sum(1 << node for node in nodes), demand))
+        if rows:
+            np.subtract.at(free.amounts, rows, taken)
+        begun, next_s = self.starts(state, waiting, free, running)
+        started = tuple(begun)
+        used = _taken(held) if started else {}
         for one in started:
             job = state.jobs[one.job].job
             per_node = round(waiting[one.job].demand[0])
-            found = _lowest(state.cluster, one.nodes, per_node, taken)
+            found = _lowest(state.cluster, one.nodes, per_node, used)
             if found is not None:
                 made = Assignment(job.name, job.requested_plan, found)
                 if requests.runs(job, made):

@@ -255,6 +255,8 @@ class SlurmPolicy(BatchPolicy):
             asked, known = waiting[each.job], jobs[each.job]
             begun = Running(each.job, now_s + asked.limit_s, each.nodes, asked.demand)
             self._running[known.job.name] = begun, now_s, known
+        if len(started) == len(waiting):
+            return started, None  # whoever comes next brings a round
         next_s = self._controller.next_s(now_s)
         if self._weights is not None:
             next_s = min(next_s, self._computed_s + self._weights.period_s)
