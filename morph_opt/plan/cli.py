@@ -113,8 +113,9 @@ def _variant(text: str, option: str) -> dict[str, Any]:
         raise InputError(f"{text!r}: {error}", field=option) from error
     if words and not words[0].startswith("-"):
         raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=option)
-    scenario = scenario_from(variant_parser().parse_args(words))
+    given = variant_parser().parse_args(words)
     try:
+        scenario = scenario_from(given)
         require_decides(scenario.scheduler)
     except InputError as error:
         raise InputError(f"{text!r}: {error.rule}", field=option) from error

@@ -56,6 +56,7 @@ replay --mtbf-s 1e-9 --mttr-s 60 | argument --mtbf-s: must be
 replay --mtbf-s 5000 | argument --mtbf-s: has an effect together with --mttr-s only
 replay --mttr-s 5000 | argument --mttr-s: has an effect together with --mtbf-s only
 replay --checkpoint-s 60 | argument --checkpoint-s: has an effect together with --events or --mtbf-s
+replay --audit-rounds 3 --policy srtf | argument --audit-rounds: needs a policy that solves rounds
 replay --dump-every 2 | argument --dump-every: has an effect together with --dump-rounds only
 replay --dump-gz | argument --dump-gz: has an effect together with --dump-rounds only
 replay --seed 1000000000000000000000000000000 | argument --seed: must be a whole number from 0 to
