@@ -15,6 +15,7 @@ from morph_opt.core.table import Table
 from morph_opt.inputs.traces.registry import load_trace
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Decision, Policy
+from morph_opt.scheduling.policies.catalog import OBJECTIVES
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.scheduling.policies.steps import STEPS, settled_text
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -102,4 +103,12 @@ def table(rows: Sequence[Row]) -> str:
         "objective", "rounds", "settled by", "CPU ms p50", "p99", "worst", "largest gap",
         "replay, CPU s", "over `throughput`",
     )  # fmt: skip
-    return Table(head, body, align="lrlrrrrrr").to_markdown()
+    shown = Table(head, body, align="lrlrrrrrr").to_markdown()
+    missing = [f"`{name}`" for name in OBJECTIVES if name not in found]
+    about = (
+        "One replay each, every decision timed once in CPU time; of several goals a round's step "
+        "is that of the last one. A round ends after 10 s of wall clock at the latest, which on a "
+        "loaded machine can leave a gap."
+    )
+    rest = f"\n\nNot measured in this run: {', '.join(missing)}." if missing else ""
+    return f"{about}\n\n{shown}{rest}"
