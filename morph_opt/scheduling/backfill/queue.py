@@ -142,4 +142,4 @@ class Planned:
 
 
 Pass = tuple[list[Start], list[Planned]]
-"""What a pass over the queue decides: jobs to start at once, and plans for others."""
+"""Decision of a pass over the queue: jobs to start at once, and plans for others."""

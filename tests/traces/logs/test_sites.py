@@ -315,7 +315,7 @@ def test_a_replay_says_that_partitions_are_one_pool(tmp_path: Path) -> None:
     path = put(tmp_path, "sacct", "\n".join((SACCT, *lines)) + "\n", "jobs.txt")
     account = load_trace(f"sacct:{path}").account
     assert account is not None
-    assert "partitions are not replayed: 2 partitions are one pool" in account.lines()["assumed"]
+    assert "2 partitions are one pool to every policy but slurm" in account.lines()["assumed"]
 
 
 def test_a_replay_says_what_the_linter_doubts(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def _pools(rows: Iterable[LogRow]) -> Iterator[str]:
     pools = sorted({row.pool for row in rows if row.pool})
     if len(pools) > 1:
         listed = ", ".join(pools[:_SHOWN_KINDS]) + (", ..." if len(pools) > _SHOWN_KINDS else "")
-        yield f"partitions are not replayed: {len(pools)} partitions are one pool ({listed})"
+        yield f"{len(pools)} partitions are one pool to every policy but slurm ({listed})"
 
 
 def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
