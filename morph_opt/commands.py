@@ -45,6 +45,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "logs, clusters, speeds": (
         Command("traces", "morph_opt.inputs.traces.cli", "what is in a log, and what is wrong"),
         Command("audit", "morph_opt.audit.__main__", "a log against the optimum, by the hour"),
+        Command("hindcast", "morph_opt.hindcast.__main__", "does a replay reproduce a log's waits"),
         Command("data", "morph_opt.inputs.data.cli", "public data sets: list, fetch, find"),
         Command("topology", "morph_opt.inputs.clusters.cli", "the network of a cluster, drawn"),
         Command("perf", "morph_opt.inputs.perf.cli", "predict, plan and fit speeds of plans"),

@@ -145,6 +145,15 @@ class TestSlurm:
             policy = SlurmPolicy(SPEEDS, conf, completing_s=0.0)
             assert starts(policy, *jobs) == first_come_first_served(jobs)
 
+    def test_periods_of_priorities_end_later_than_they_begin(self, tmp_path: Path) -> None:
+        # By whatever phase: an instant computed as now less a rest may be rounded down to now.
+        text = "PriorityType=priority/multifactor\nPriorityWeightAge=10"
+        conf = site(tmp_path, text)
+        jobs = [job(f"j{i}", 0.1 + 7.3 * i, 8, 3_000.0, 4_000.0) for i in range(3)]
+        for phase_s in np.random.default_rng(0).uniform(-300.0, 0.0, 20).tolist():
+            policy = SlurmPolicy(SPEEDS, conf, phase_s)
+            assert len(starts(policy, *jobs)) == 3
+
     def test_backfill_plans_whole_nodes(self) -> None:
         # One GPU of node 1 is planned for `next`, so `other` may not be there at that time.
         jobs = (

@@ -184,6 +184,8 @@ class SlurmPolicy(BatchPolicy):
         Instant of the first pass and the first computation of priorities, which no log states.
     completing_s
         Seconds from the end of a job to free GPUs; None for those of `Timing`.
+    takes_s
+        Seconds that a cycle of backfill takes, which no log states either.
     """
 
     name = "slurm"
@@ -194,10 +196,11 @@ class SlurmPolicy(BatchPolicy):
         site: Site,
         phase_s: float = 0.0,
         completing_s: float | None = None,
+        takes_s: float = 0.0,
     ) -> None:
         super().__init__(belief)
-        self._site = site
-        self._timing, self._weights = site.timing, site.weights
+        self.site = site
+        self._timing, self._weights = replace(site.timing, takes_s=takes_s), site.weights
         if completing_s is not None:
             self._timing = replace(self._timing, completing_s=completing_s)
         self._least_loaded = "cr_lln" in site.conf.values.get("selecttypeparameters", "").lower()
@@ -210,6 +213,10 @@ class SlurmPolicy(BatchPolicy):
         self._users: set[tuple[str, str]] = set()
         self._priority: dict[str, float] = {}
         self._computed_s = phase_s
+
+    def phased(self, phase_s: float, takes_s: float) -> SlurmPolicy:
+        """Return a new policy of the site with these instants of its own."""
+        return SlurmPolicy(self._belief, self.site, phase_s, self._timing.completing_s, takes_s)
 
     @property
     def remembers(self) -> bool:
@@ -228,7 +235,7 @@ class SlurmPolicy(BatchPolicy):
     def begin(self, state: RoundState) -> None:
         """Learn the cluster of the first round."""
         if self._places is None or self._places.cluster is not state.cluster:
-            self._places = Places(self._site, state.cluster)
+            self._places = Places(self.site, state.cluster)
 
     def starts(
         self,
@@ -300,9 +307,9 @@ class SlurmPolicy(BatchPolicy):
             return
         usage = self._usage
         strangers = {(known.job.tenant, _user(known.job)) for known in state.jobs} - self._users
-        if usage is None or (strangers and not self._site.shares):
+        if usage is None or (strangers and not self.site.shares):
             self._users |= strangers
-            tree = share_tree(self._site.shares or _equal(self._users))
+            tree = share_tree(self.site.shares or _equal(self._users))
             usage = self._usage = Usage(tree, self._weights, used=usage.used if usage else {})
         due = now_s >= self._computed_s + self._weights.period_s
         if due:
@@ -311,7 +318,11 @@ class SlurmPolicy(BatchPolicy):
                 for _, begun_s, known in self._running.values()
             ]
             usage.recompute(now_s - self._computed_s, used)
-            self._computed_s = now_s - (now_s - self._computed_s) % self._weights.period_s
+            period_s = self._weights.period_s
+            # Rounding must not leave a period that is due at this very instant.
+            self._computed_s += max(0, int((now_s - self._computed_s) / period_s) - 1) * period_s
+            while now_s >= self._computed_s + period_s:
+                self._computed_s += period_s
             self._controller.changed(now_s)
         totals = Totals.of(state.cluster)
         for number, job in zip(waiting, jobs, strict=True):

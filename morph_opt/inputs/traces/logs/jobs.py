@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
@@ -45,6 +45,16 @@ def _scaling(mapped: LogOptions) -> str:
     return mapped.scaling or "linear"
 
 
+Read = Callable[[Path, type[Reader], Reading], tuple[list[LogRow], Scan]]
+"""Function that reads the rows of a log that become jobs, and the pass that it made."""
+
+
+def ended_rows(path: Path, known: type[Reader], how: Reading) -> tuple[list[LogRow], Scan]:
+    """Return the rows of jobs that have ended."""
+    scan = Scan(path, known, how)
+    return list(scan.jobs()), scan
+
+
 def load_log(
     path: Path,
     known: type[Reader],
@@ -54,6 +64,7 @@ def load_log(
     name: str,
     seed: int = 0,
     terms: Mapping[str, str] | None = None,
+    read_rows: Read = ended_rows,
 ) -> LoadedTrace:
     """Load the jobs of a log, with their speeds.
 
@@ -69,6 +80,8 @@ def load_log(
         Seed of ``sampled`` jobs.
     terms
         Licence and citation of a published log.
+    read_rows
+        Reads the rows: by default those of jobs that have ended.
 
     Raises
     ------
@@ -80,8 +93,7 @@ def load_log(
     if "procs_per_gpu" in known.needed and how.procs_per_gpu is None:
         rule = f"is needed: format {known.name} counts processors and knows no GPUs"
         raise InputError(rule, field="procs_per_gpu")
-    scan = Scan(path, known, how)
-    read = list(scan.jobs())
+    read, scan = read_rows(path, known, how)
     rows = [_timed(row, mapped, str(scan.path)) for row in read]
     account = Account(scan.report, [], [], terms or {})
     if not rows:
@@ -169,7 +181,7 @@ def _gangs(
     gangs: dict[Gang, None] = {}
     added_s = 0.0
     jobs = []
-    for row, name in zip(rows, _unique(rows), strict=True):
+    for row, name in zip(rows, unique_names(rows), strict=True):
         gang = Gang(int(row.gpus), types=_types(row) if mapped.gpu_types != "ignore" else ())
         gangs[gang] = None
         seconds = max(1, round(row.run_s or 0.0))
@@ -200,7 +212,7 @@ def _sampled(
     jobs: list[Job] = []
     left: Counter[int] = Counter()
     added_s = 0.0
-    for row, name in zip(rows, _unique(rows), strict=True):
+    for row, name in zip(rows, unique_names(rows), strict=True):
         gpus = int(row.gpus)
         if gpus not in choices:
             choices[gpus] = _plans(truth, mix, gpus)
@@ -256,8 +268,8 @@ def _types(row: LogRow) -> tuple[str, ...]:
     return tuple(row.gpu_type.split("|")) if row.gpu_type else ()
 
 
-def _unique(rows: list[LogRow]) -> Iterable[str]:
-    """Yield the names of the rows; a repeated name gets ``#2``."""
+def unique_names(rows: list[LogRow]) -> Iterable[str]:
+    """Yield the names of rows in order of submission; a repeated name gets ``#2``."""
     times: Counter[str] = Counter()
     taken: set[str] = set()
     for row in rows:

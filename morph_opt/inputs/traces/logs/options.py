@@ -54,10 +54,7 @@ def load_spec(
         See `morph_opt.inputs.traces.logs.jobs.load_log`; also if an option has no effect.
     """
     given = dict(options or {})
-    for option, mode in _MODE_OF.items():
-        if option in given and given.get("jobs_as", "rigid") != mode:
-            rule = f"has an effect together with {typed('--jobs-as')} {mode} only"
-            raise InputError(rule, field=option)
+    require_mode(given)
     read = {name: value for name, value in given.items() if name in asked(ReadingOptions)}
     how, mapped = Reading(**read, window=spec.window), LogOptions(**given)
     path, known = Path(spec.path), spec.reader
@@ -65,6 +62,20 @@ def load_spec(
         return load_log(path, known, how, mapped, name=name, seed=seed, terms=terms)
     except MissingColumns as error:
         raise also(error, looks_like(path, unlike=known.name)) from error
+
+
+def require_mode(given: Mapping[str, Any]) -> None:
+    """Refuse options, by name, that have no effect on the speeds of jobs that are asked for.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    for option, mode in _MODE_OF.items():
+        if option in given and given.get("jobs_as", "rigid") != mode:
+            rule = f"has an effect together with {typed('--jobs-as')} {mode} only"
+            raise InputError(rule, field=option)
 
 
 def log_file(spec: LogSpec) -> TraceFormat:

@@ -1,0 +1,1 @@
+"""Statement on how well a site's own scheduler, replayed, reproduces the waits of its log."""

@@ -1,0 +1,197 @@
+"""Comparison of recorded and simulated waits, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.core.domain import Job
+from morph_opt.hindcast.recorded import RecordedWaits
+from morph_opt.hindcast.shaken import Shaken
+
+CLOSE = 0.10
+"""Relative difference of the mean that is reproduced even outside the spread."""
+FEW_JOBS = 10
+"""Number of jobs below which a class is not judged."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Figure of the recorded waits and of each replay, in seconds.
+
+    Parameters
+    ----------
+    name
+        Name for the user.
+    jobs
+        Number of jobs that it is of.
+    recorded
+        Its value in the log.
+    simulated
+        Its value in each replay.
+    """
+
+    name: str
+    jobs: int
+    recorded: float
+    simulated: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the replays."""
+        return float(np.mean(self.simulated))
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Spread of the replays: 2.5 and 97.5 %."""
+        low, high = np.percentile(self.simulated, [2.5, 97.5])
+        return float(low), float(high)
+
+    @property
+    def off(self) -> float:
+        """Relative difference of the mean over the replays; NaN if the recorded value is 0."""
+        return self.relative(self.mean)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the recorded value is within the spread."""
+        low, high = self.spread
+        return low <= self.recorded <= high
+
+    @property
+    def few(self) -> bool:
+        """Whether it is of too few jobs to be judged."""
+        return self.jobs < FEW_JOBS
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether it is within the spread, or close."""
+        return self.inside or abs(self.off) <= CLOSE
+
+    def relative(self, value: float) -> float:
+        """Return the relative difference of a value from the recorded one."""
+        return value / self.recorded - 1.0 if self.recorded else nan
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Statement on how well a log is reproduced.
+
+    Parameters
+    ----------
+    figures
+        Mean, 95th percentile and maximum of the waits.
+    classes
+        Mean waits by class, of each kind of class.
+    starts_s
+        Median and 95th percentile of the absolute difference of a start, over jobs and replays.
+    phases_s
+        Instants of the scheduler's first pass, by replay.
+    notes
+        What was read, left out and assumed.
+    not_followed
+        What slurm.conf sets and the model does not follow.
+    cannot_claim
+        What neither log nor policy can show.
+    """
+
+    figures: tuple[Figure, Figure, Figure]
+    classes: Mapping[str, tuple[Figure, ...]]
+    starts_s: tuple[float, float]
+    phases_s: tuple[float, ...]
+    notes: tuple[str, ...]
+    not_followed: tuple[str, ...]
+    cannot_claim: tuple[str, ...]
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the mean wait is reproduced."""
+        return self.figures[0].reproduced
+
+
+def state(recorded: RecordedWaits, shaken: Shaken) -> Statement:
+    """Compare the recorded waits with those of shaken replays."""
+    jobs = [job for job in shaken.jobs if job.name in recorded.waits_s]
+    real = np.array([recorded.waits_s[job.name] for job in jobs])
+    mine = np.array([[waits[job.name] for job in jobs] for waits in shaken.waits_s])
+    after = np.array([[offs[job.name] for job in jobs] for offs in shaken.offs_s])
+    off = np.abs(after - real)
+    measures: dict[str, Callable[[Floats], Floats]] = {
+        "mean": lambda waits: waits.mean(axis=-1),
+        "p95": lambda waits: np.asarray(np.percentile(waits, 95.0, axis=-1)),
+        "max": lambda waits: waits.max(axis=-1),
+    }
+    mean, p95, most = (
+        Figure(name, len(jobs), float(of(real)), tuple(of(mine).tolist()))
+        for name, of in measures.items()
+    )
+    return Statement(
+        (mean, p95, most),
+        _classes(jobs, real, mine),
+        (float(np.median(off)), float(np.percentile(off, 95.0))),
+        shaken.phases_s,
+        recorded.notes,
+        () if shaken.site is None else shaken.site.unmodelled(),
+        tuple(_cannot_claim(shaken)),
+    )
+
+
+def _classes(jobs: Sequence[Job], real: Floats, mine: Floats) -> dict[str, tuple[Figure, ...]]:
+    """Return mean waits by class, the classes with the most jobs first."""
+    kinds: dict[str, Callable[[Job], str]] = {
+        "GPUs": lambda job: str(job.requested_gpus),
+        "partition": lambda job: job.partition,
+        "user": lambda job: job.user,
+    }
+    found = {}
+    for kind, of in kinds.items():
+        members: dict[str, list[int]] = defaultdict(list)
+        for at, job in enumerate(jobs):
+            members[of(job) or "-"].append(at)
+        if len(members) > 1:
+            ordered = sorted(members.items(), key=lambda item: (-len(item[1]), item[0]))
+            found[kind] = tuple(
+                Figure(
+                    name, len(at), float(real[at].mean()), tuple(mine[:, at].mean(axis=1).tolist())
+                )
+                for name, at in ordered
+            )
+    return found
+
+
+def _cannot_claim(shaken: Shaken) -> Iterator[str]:
+    """Yield what the log lacks, and what follows for the statement."""
+    jobs = shaken.jobs
+    without = sum(job.time_limit_s is None for job in jobs)
+    if without:
+        by = "DefaultTime, MaxTime or none" if shaken.site is not None else "none"
+        yield f"order by limits: {without} of {len(jobs)} jobs have no limit and go by {by}"
+    if shaken.knows_truth and shaken.site is None:
+        yield "what the scheduler knew: if the policy looks at run times, it sees the true ones"
+    if shaken.site is None:
+        yield "settings of the site: the policy reads no slurm.conf, and logs have no priorities"
+    else:
+        if not any(job.partition for job in jobs):
+            yield "partitions: the log names none; all jobs are in the default one"
+        if shaken.site.weights is not None:
+            if not any(job.user for job in jobs):
+                yield "fair share by user: the log names no users"
+            if not shaken.site.shares:
+                yield "fair share: without a file of shares all accounts and users have equal ones"
+            yield "fair share before the log: usage begins at 0"
+    yield (
+        "a cold start: what ran or waited before the first row is not there, unless the log has it"
+    )
+    yield "holds, dependencies, reservations, outages, limits of QOS, priorities changed by hand"
+
+
+def finite(value: float) -> float | None:
+    """Return a number for JSON; None for NaN."""
+    return value if isfinite(value) else None
