@@ -15,6 +15,7 @@ from morph_opt.inputs.traces.format import LoadedTrace
 from morph_opt.inputs.traces.logs.guess import chosen
 from morph_opt.inputs.traces.logs.jobs import load_log, unique_names
 from morph_opt.inputs.traces.logs.options import require_mode
+from morph_opt.inputs.traces.logs.reading.clock import window_of
 from morph_opt.inputs.traces.logs.reading.reader import Reader
 from morph_opt.inputs.traces.logs.reading.row import LogRow, Reading
 from morph_opt.inputs.traces.logs.reading.scan import Scan
@@ -75,6 +76,10 @@ def read_waits(spec: str, options: Mapping[str, Any]) -> RecordedWaits:
 
         scan = Scan(path, known, how, also=also)
         ended = list(scan.jobs())
+        if how.window is not None:  # a row that is no job is dropped for that, wherever it lies
+            absolute = None if known.dates_or_seconds else bool(known.zone)
+            begin_s, end_s = window_of(how.window, scan.clock.zone, absolute=absolute)
+            unfinished = [row for row in unfinished if begin_s <= row.submit_s < end_s]
         rows.extend(sorted(_eligible(ended, unfinished, notes), key=lambda row: row.submit_s))
         return list(rows), scan
 
@@ -112,21 +117,21 @@ def _eligible(
             ready_s = max(row.submit_s, min(ready_s, row.start_s))
         run_s = row.run_s
         if row.attempts > 1:
-            count["requeued jobs are replayed as one run; the wait is that of the first"] += 1
+            count["requeued jobs, replayed as one run with the wait of the first"] += 1
         is_open = at >= len(ended)
         if ready_s == inf or (is_open and row.start_s is None and row.end_s is not None):
-            count["jobs were held, or cancelled while they waited: left out"] += 1
+            count["jobs held, or cancelled while they waited, left out"] += 1
             continue
         if is_open and run_s is None:
             done_s = 0.0 if row.start_s is None else last_s - row.start_s
             if row.start_s is None and not row.limit_s:
-                count["jobs still waited at the end and have no limit: left out"] += 1
+                count["jobs that still waited at the end and have no limit, left out"] += 1
                 continue
             run_s = max(1.0, done_s, row.limit_s or 0.0)
             still = "waited" if row.start_s is None else "ran"
-            judged = "not judged" if row.start_s is None else "their waits are judged"
-            count[f"jobs still {still} at the end: replayed to their limits; {judged}"] += 1
+            judged = "not judged" if row.start_s is None else "judged"
+            count[f"jobs that still {still} at the end, replayed to their limits, {judged}"] += 1
         if ready_s > row.submit_s:
-            count["jobs were eligible after their submission: they wait from then on"] += 1
+            count["jobs eligible after their submission, which wait from then on"] += 1
         yield row._replace(submit_s=ready_s, run_s=run_s)
-    notes += (f"{n} {what}" for what, n in count.items())
+    notes += (f"{what}: {n}" for what, n in count.items())

@@ -108,6 +108,8 @@ ROWS = {
     "audit helios:helios.csv": "--cluster 1x8",
     "audit run:run": "--every 60",
     "audit run:run --every 60": "--json a.json | --picture a.svg",
+    "hindcast helios:helios.csv --cluster 1x8 --policy fifo": "--replays 2 | --seed 1 | --json"
+    "| --quiet",
     PLAN: "--max-gpus 1 | --without-phases --max-gpus 4",
     f"{PLAN} --max-gpus 1": "--architecture none | --runs runs.csv | --count 2",
     "perf fit --model bert --runs none --out m": "--architecture other",

@@ -140,8 +140,19 @@ def test_jobs_that_ran_are_judged_and_jobs_that_waited_are_not(
     run_s = {job.name: job.iterations for job in found.loaded.trace.jobs}
     assert run_s == {"0": 600, "1": 1200, "2": 1200}
     told = "\n".join(found.notes)
-    assert "1 jobs still ran at the end: replayed to their limits; their waits are judged" in told
-    assert "1 jobs still waited at the end: replayed to their limits; not judged" in told
+    assert "jobs that still ran at the end, replayed to their limits, judged: 1" in told
+    assert "jobs that still waited at the end, replayed to their limits, not judged: 1" in told
+
+
+def test_a_window_holds_for_jobs_that_had_not_ended(tmp_path: Path) -> None:
+    lines = [
+        line(0, (0, 0, 60, 1, 5)),
+        line(1, (100, 130, 0, 1, 5), state="RUNNING"),
+        line(2, (7200, 7230, 60, 1, 5)),
+    ]
+    log = write(tmp_path, lines)
+    assert set(read_waits(log, {}).waits_s) == {"0", "1", "2"}
+    assert read_waits(f"{log}@2024-05-01T01:00:00..", {}).waits_s == {"2": 30.0}
 
 
 def test_waits_count_from_eligible(tmp_path: Path) -> None:
@@ -150,7 +161,10 @@ def test_waits_count_from_eligible(tmp_path: Path) -> None:
     other = line(1, (0, 30, 60, 1, 5))
     found = read_waits(write(tmp_path, ["|".join(row), other]), {})
     assert found.waits_s == {"1": 30.0, "0": 100.0}
-    assert any("eligible after their submission" in note for note in found.notes)
+    assert any(
+        "eligible after their submission, which wait from then on: 1" in note
+        for note in found.notes
+    )
 
 
 def test_a_log_without_limits_says_what_it_cannot_claim(
