@@ -6,7 +6,6 @@ without, it goes by the recorded ones.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import math
 import random
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.backfill.recorded import RecordedJob, Recording
+from morph_opt.core.commandline.parser import LineParser
 from morph_opt.scheduling.backfill.controller import Controller
 from morph_opt.scheduling.backfill.multifactor import Totals, Usage, Weights, priority
 from morph_opt.scheduling.backfill.nodes import bits
@@ -217,7 +217,7 @@ class Replay:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print how well each recording is reproduced."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.backfill", description=__doc__)
+    parser = LineParser(prog="python -m benchmarks.backfill", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--phases", type=int, default=0, metavar="N")
     asked = parser.parse_args(argv)
