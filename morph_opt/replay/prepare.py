@@ -256,7 +256,7 @@ def _limited(
 
         seed = scenario.workload.seed
         return trace.of_jobs(with_limits(trace.jobs, durations.law, run_s, seed))
-    if durations.limits or decider.rule.limits:
+    if (durations.limits and decider.rule.limits != "planned") or decider.rule.limits == "needed":
         for job in trace.jobs:
             limit_of(job)
     return trace

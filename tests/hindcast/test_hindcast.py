@@ -198,7 +198,10 @@ def test_the_verdict_is_by_spread_or_by_ten_percent() -> None:
         ("--cluster 1x4:A100-80GB", "--policy: is needed"),
         ("--cluster 1x4:A100-80GB --policy fifo --replays 1", "argument --replays"),
         ("--cluster 1x4:A100-80GB --policy fifo --objective jct", "--objective"),
-        ("--cluster 1x4:A100-80GB --policy slurm --durations blind", "--durations: policy 'slurm'"),
+        (
+            "--cluster 1x4:A100-80GB --policy slurm --durations blind",
+            "--durations: has no effect: policy 'slurm'",
+        ),
         ("--cluster 1x4:A100-80GB --policy slurm:none.conf", "none.conf"),
         ("--cluster 1x4:A100-80GB --policy fifo --scaling linear", "--scaling: has an effect"),
         ("--cluster 1x2:A100-80GB --policy fifo", "can never run"),

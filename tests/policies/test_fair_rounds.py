@@ -62,6 +62,8 @@ def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> Non
 @pytest.mark.parametrize("name", sorted(name for name, spec in POLICIES.items() if spec.memory))
 def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
     trace, speeds = small_trace()
+    if POLICIES[name].limits:
+        trace = trace.of_jobs(replace(job, time_limit_s=1e6) for job in trace.jobs)
     policy = make_policy(name, speeds, PolicyOptions())
     assert policy.name == name
     cluster = ONE_SIZE if name.startswith("gandiva") else MIXED  # it refuses servers of two sizes

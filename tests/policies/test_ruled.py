@@ -85,8 +85,9 @@ ASK_MORE = {"easyscale:yarn-cs", "easyscale:homo", "easyscale:heter", "gavel:cos
 def test_every_baseline_decides_under_rules(policy: str) -> None:
     draw = np.random.default_rng(3)
     sizes = draw.choice([1, 2, 4, 8], 6).tolist()
-    jobs = [queued(f"q{at}", gpus, tenant="ab"[at % 2]) for at, gpus in enumerate(sizes)]
-    before = state(cluster(8, 8), running("r", {0: [0, 1]}, tenant="a"), *jobs)
+    more = {"time_limit_s": 3_600.0} if BASELINES[policy].limits else {}
+    jobs = [queued(f"q{at}", gpus, tenant="ab"[at % 2], **more) for at, gpus in enumerate(sizes)]
+    before = state(cluster(8, 8), running("r", {0: [0, 1]}, tenant="a", **more), *jobs)
     rules = (
         NonPreemptible(("*",)),
         CohortQuota("a", 4, parent="all", tenants=("a",)),

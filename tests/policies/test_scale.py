@@ -121,6 +121,9 @@ def completion_times(spec: PolicySpec[object], unit_s: float) -> list[float]:
     name, options = spec.name, PolicyOptions()
     if OBJECTIVES.get(name) is spec:
         name, options = "milp", PolicyOptions(objective=name, time_limit_s=600.0)
+    if spec.limits:
+        limit_s = 1e6 * unit_s
+        trace = trace.of_jobs(replace(job, time_limit_s=limit_s) for job in trace.jobs)
     done = replay(trace, cluster, make_policy(name, truth, options), truth, config)
     found = [record.turnaround_s for record in done.history.jobs]
     return [math.inf if time_s is None else time_s / unit_s for time_s in found]

@@ -23,7 +23,7 @@ WORKERS = ElasticTable({"m": {"V100": "0.1"}})
 
 def gangs() -> list[JobState]:
     """Jobs that want 2 GPUs each and differ by arrival and name alone."""
-    return [queued(name, 2, submission_s=at) for name, at in ARRIVALS.items()]
+    return [queued(name, 2, submission_s=at, time_limit_s=3_600.0) for name, at in ARRIVALS.items()]
 
 
 def elastic() -> list[JobState]:

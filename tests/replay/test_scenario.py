@@ -81,7 +81,8 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         promises="weight",
         durations="blind",
     )
-    engine = other(plain.engine, until_s=9.0, first_start_s=0.5, migrate_s=0.4, resume_s=0.3)
+    starts = {"first_start_s": 0.5, "migrate_s": 0.4, "resume_s": 0.3}
+    engine = other(plain.engine, until_s=9.0, rounds="events", **starts)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(
         cluster="1x4:V100+1x4:K80",

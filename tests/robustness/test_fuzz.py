@@ -35,6 +35,8 @@ NO_FORMAT = {
     "morph_opt/sweep/driver.py": "sends files along that other readers read",
     "morph_opt/sweep/executors.py": "a scheduler file, which Dask reads; tests/sweep",
     "morph_opt/sweep/store.py": "cell.json, its own; tests/sweep",
+    "morph_opt/hindcast/recorded.py": "rows of a log, by its reader",
+    "morph_opt/inputs/traces/logs/jobs.py": "rows of a log, by its reader",
     "morph_opt/report/tabular.py": "digests of files of a run folder",
     "morph_opt/simulation/runs/views/view.py": "config.toml, versions.json; tests/documents",
     "morph_opt/simulation/runs/views/explanations.py": "explain.jsonl; tests/documents",

@@ -28,7 +28,7 @@ def test_every_cheap_command_is_among_them() -> None:
     """The others replay for minutes, draw, ask a Slurm, or list what is installed."""
     left_out = {known.name for known in KNOWN} - set(BASES)
     of_runs = {"report", "compare", "export", "explain"}
-    of_replays = {"plan", "sweep"}
+    of_replays = {"plan", "sweep", "hindcast"}
     of_reports = {"readme", "acme", "perf-study"}
     assert left_out == {"solvers", "report.picture", "live"} | of_runs | of_replays | of_reports
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -89,6 +90,10 @@ def _rounds(run: Run) -> dict[str, Any]:
         "fallback_rounds": sum(event["status"] == "fallback" for event in rounds),
         "gap_max": max(gaps, default=None),
     }
+    settled = Counter(row["step"] for row in run.rounds if row["step"])
+    if settled:
+        names = ("stays", "knapsack", "prices", "slots", "residual", "exact")
+        found |= {f"rounds_{name}": settled[name] for name in names}
     for key, column, share in (
         ("build_ms_p50", "build_ms", 0.5),
         ("solve_ms_p50", "solve_ms", 0.5),

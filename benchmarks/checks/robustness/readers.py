@@ -25,6 +25,8 @@ from morph_opt.inputs.perf.analytic.modelfile import entries_of, outlines_of, po
 from morph_opt.inputs.perf.analytic.zoo import builtin_population
 from morph_opt.inputs.perf.fitting.runs import read_runs
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
+from morph_opt.inputs.slurm.conf import read_slurm_conf
+from morph_opt.inputs.slurm.shares import read_shares
 from morph_opt.inputs.topology.files import read_graph
 from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.inputs.traces.logs.capacity import read_capacity
@@ -140,6 +142,16 @@ def _log(format_name: str, sample: Sample) -> Reader:
     return Reader(f"log {format_name}", file, kind, lambda: seeds, read, use, lambda: beside)
 
 
+SLURM_CONF = b"""\
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=60,bf_window=2880
+PriorityType=priority/multifactor
+PriorityWeightFairshare=1000
+NodeName=n[1-4] CPUs=64
+PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=1-0
+PartitionName=fast Nodes=n[3-4] PriorityTier=2
+"""
+SHARES = b"Account|ParentName|User|Share\nroot|||1\nml|root||2\nml||ann|3\n"
 READERS = (
     *(_log(name, sample) for name, sample in SAMPLES.items()),
     Reader("capacity CSV", "capacity.csv", "csv",
@@ -166,6 +178,8 @@ READERS = (
            easyscale.read_elastic_rows),
     Reader("EasyScale times", "overhead.csv", "csv", good.overhead, easyscale.read_overhead),
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias_samples.read_samples),
+    Reader("slurm.conf", "slurm.conf", "lines", lambda: [SLURM_CONF], read_slurm_conf),
+    Reader("Slurm shares", "shares.txt", "csv", lambda: [SHARES], read_shares),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
     Reader("cluster GraphML", "cluster.graphml", "lines", lambda: good.graphs(".graphml"),

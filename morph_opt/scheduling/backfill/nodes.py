@@ -63,19 +63,19 @@ def in_runs(nodes: int, count: int) -> int:
     return chosen
 
 
-def by_load(load: Callable[[int], tuple[float, ...]]) -> Callable[[int, int], int]:
+def by_load(amounts: Callable[[int], tuple[float, ...]]) -> Callable[[int, int], int]:
     """Return a choice of the least loaded nodes, as ``CR_LLN`` makes it.
 
     Parameters
     ----------
-    load
+    amounts
         Free amounts of a node, in the order in which they are compared.
     """
 
     def choose(nodes: int, count: int) -> int:
         if nodes.bit_count() < count:
             return 0
-        ranked = sorted(bits(nodes), key=lambda node: (*(-free for free in load(node)), node))
+        ranked = sorted(bits(nodes), key=lambda node: (*(-free for free in amounts(node)), node))
         return sum(1 << node for node in ranked[:count])
 
     return choose

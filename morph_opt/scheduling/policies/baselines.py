@@ -200,7 +200,7 @@ _BASELINES: list[BaselineSpec] = [
         "EASY (Lifka)",
         BATCH,
         ("durations",),
-        limits=True,
+        limits="needed",
     ),
     PolicySpec(
         "conservative",
@@ -209,7 +209,7 @@ _BASELINES: list[BaselineSpec] = [
         "Mu'alem and Feitelson",
         BATCH,
         ("durations",),
-        limits=True,
+        limits="needed",
         memory=True,
     ),
     PolicySpec(
@@ -218,7 +218,10 @@ _BASELINES: list[BaselineSpec] = [
         "Slurm's scheduler and backfill, by the defaults or by slurm:slurm.conf[,shares]",
         "Slurm",
         BATCH,
+        ("durations",),
         memory=True,
+        own_times="passes, cycles and epilogs as slurm.conf or Slurm's defaults time them",
+        limits="planned",
         of_files=_slurm,
     ),
     PolicySpec(

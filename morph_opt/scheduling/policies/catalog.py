@@ -63,7 +63,8 @@ class PolicySpec(Generic[Made_co]):
         Whether the seed changes its decisions: ``"no"``, ``"yes"``, or ``"packing"`` if only with
         that option.
     limits
-        Whether every job needs a time limit.
+        Use of time limits in place of the work left: ``""`` for none, ``"planned"`` if it plans by
+        them where there are any, or ``"needed"`` if every job must have one.
     of_files
         Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
@@ -85,7 +86,7 @@ class PolicySpec(Generic[Made_co]):
     workers: str = "no"
     draws: str = "no"
     own_times: str = ""
-    limits: bool = False
+    limits: str = ""
     of_files: Callable[[str], Maker[Made_co]] | None = None
 
 

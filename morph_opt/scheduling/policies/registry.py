@@ -345,6 +345,12 @@ class Decider:
         if "waste_filter" in changed and not mixes:
             yield "waste_filter", "no job has workers that may be on several GPU types"
         guaranteed = any(job.guaranteed for job in jobs)
+        if (
+            self.rule.limits
+            and "durations" in changed
+            and not Durations.parse(options.durations).limits
+        ):
+            yield "durations", f"{self.title} goes by time limits alone"
         if self.objective is not None and "promises" in changed and not guaranteed:
             yield "promises", "no job is guaranteed"
         if self.objective is not None and "durations" in changed:
