@@ -67,7 +67,7 @@ def test_mutated_files_are_read_or_refused_in_one_line(reader: Reader, tmp_path:
 
 def test_every_reader_is_registered() -> None:
     """A module that opens files is behind a reader of the campaign, or says why it need not be."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     covered = {r.read.__module__ for r in READERS} | {"morph_opt.inputs.perf.cli"}
     here = root / "benchmarks" / "checks" / "robustness"
     text = "".join((here / name).read_text("utf-8") for name in ("readers.py", "live.py"))
