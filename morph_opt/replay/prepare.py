@@ -186,6 +186,7 @@ class Prepared:
         yield self.source.notice
         if self.scenario.scheduler.chosen is not None:
             yield self.scenario.scheduler.chosen
+        yield from self.policy.notes()
         if self.source.account is not None:
             yield from self.source.account.texts()
 

@@ -183,6 +183,12 @@ class TestSlurm:
         assert held["d"].starting_s <= held["c"].starting_s
         assert held["d"].segments[0].placement.nodes == (1,)
 
+    def test_what_a_site_sets_and_no_rule_follows_is_noted(self, tmp_path: Path) -> None:
+        text = "JobSubmitPlugins=lua\nSchedulerParameters=bf_licenses\nPartitionName=all"
+        (note,) = SlurmPolicy(SPEEDS, site(tmp_path, text)).notes()
+        assert note.endswith("left out: jobsubmitplugins, SchedulerParameters: bf_licenses")
+        assert SlurmPolicy(SPEEDS, Site()).notes() == ()
+
     def test_an_unknown_partition_is_refused_with_those_that_are_known(self) -> None:
         with pytest.raises(InputError, match=r"partition 'gpu' is not in slurm\.conf; it has all"):
             starts(SlurmPolicy(SPEEDS, Site()), job("a", 0.0, 1, 10.0, 60.0, partition="gpu"))

@@ -141,6 +141,10 @@ class Policy(ABC):
     def decide(self, state: RoundState) -> Decision:
         """Return the allocation for the round that begins at ``state.time_s``."""
 
+    def notes(self) -> tuple[str, ...]:
+        """Return lines on what the user asked for and the policy does not follow."""
+        return ()
+
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere, for example while a replay is resumed."""
         del state  # by default nothing is remembered

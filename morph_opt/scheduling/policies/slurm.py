@@ -218,6 +218,11 @@ class SlurmPolicy(BatchPolicy):
         """Return a new policy of the site with these instants of its own."""
         return SlurmPolicy(self._belief, self.site, phase_s, self._timing.completing_s, takes_s)
 
+    def notes(self) -> tuple[str, ...]:
+        """Return a line on the settings of the site that are not modelled."""
+        left = self.site.unmodelled()
+        return (f"slurm: not modelled, and left out: {', '.join(left)}",) if left else ()
+
     @property
     def remembers(self) -> bool:
         """Whether decisions depend on earlier rounds: they do."""
