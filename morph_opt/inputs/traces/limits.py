@@ -17,8 +17,9 @@ from itertools import accumulate
 
 from formulations.parameters import Params, above, number
 from morph_opt.core.domain import InputError, Job
+from morph_opt.core.domain.units import HOUR_S
 
-MINUTE_S, HOUR_S = 60.0, 3600.0
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

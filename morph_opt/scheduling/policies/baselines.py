@@ -48,6 +48,11 @@ def _slurm(files: str) -> Maker[Policy]:
     return lambda belief, _: SlurmPolicy(belief, site)
 
 
+def _default_slurm(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Return the policy of a site with Slurm's defaults."""
+    return _slurm("")(belief, options)
+
+
 def _allox(belief: SpeedModel, _: PolicyOptions) -> Policy:
     from morph_opt.scheduling.policies.allox import AlloX
 
@@ -214,7 +219,7 @@ _BASELINES: list[BaselineSpec] = [
     ),
     PolicySpec(
         "slurm",
-        lambda belief, _: _slurm("")(belief, _),  # noqa: PLW0108 - imports when it is called
+        _default_slurm,
         "Slurm's scheduler and backfill, by the defaults or by slurm:slurm.conf[,shares]",
         "Slurm",
         BATCH,
