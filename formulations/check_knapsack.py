@@ -22,7 +22,7 @@ from formulations.tolerances import TABLE_CLAIM
 
 
 class Claim(NamedTuple):
-    """Claim about one of several ranked goals: no decision in question is worth more of it.
+    """Claim that no decision in question is worth more than a bound, under one ranked goal.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class PatternParams(Params):
     """Limits of counting how a node can be cut into slots."""
 
     kinds: int = number(8, 1)
-    """Largest number of slot kinds of a class that tell side resources apart (node_pattern.md)."""
+    """Largest number of slot kinds of a class that distinguish side resources (node_pattern.md)."""
     patterns: int = number(20_000, 1)
     """Largest number of patterns of one free state; beyond, nodes are named instead."""
 
@@ -115,21 +115,22 @@ class PriceSearchParams(Params):
     close: float = number(1e-9, 0, 1)
     """Relative distance to the least bound at which cutting planes end."""
     radius: float | None = None
-    """Relative size of the first box; None for ``fresh``, or ``near`` if prices are given."""
+    """Relative size of the first box (trust region); None for ``fresh``, or ``near`` if prices are
+    given."""
     fresh: float = 0.6
     """Relative size of the first box without prices to start from."""
     near: float = 0.05
     """Relative size of the first box around given prices."""
     grows: float = number(1.0, 1)
-    """Factor of the box where the bound falls by more than ``good`` of the predicted fall."""
+    """Factor by which the box grows after a fall above ``good`` times the predicted fall."""
     good: float = number(0.5, 0, 1)
-    """Part of the predicted fall above which the box grows."""
+    """Share of the predicted fall of the bound above which the box grows."""
     poor: float = number(0.1, 0, 1)
-    """Part of the predicted fall below which the box shrinks."""
+    """Share of the predicted fall of the bound below which the box shrinks."""
     shrinks: float = number(0.5, 0, 1)
-    """Factor of the box where the cutting planes predicted badly."""
+    """Factor by which the box shrinks after a poor prediction."""
     widens: float = number(4.0, 1)
-    """Factor of the box if only its sides limit the planes' minimum."""
+    """Factor by which the box grows if only its sides stop the planes' minimum."""
     least_radius: float = number(1e-10, 0, 1)
     """Relative size of the box at which the search ends."""
     least_width: float = 0.05
@@ -224,7 +225,7 @@ class KnapsackParams(Params):
     """Items, tables and their search (docs/formulations/knapsack.md)."""
 
     weight: float = 100.0
-    """Weight of a goal that ranks higher, in units of the goal itself ("Items")."""
+    """Weight of a higher goal in the items' value, in units of that goal ("Items")."""
     few_keys: int = 2**14
     """Number of possible sizes up to which the sizes that occur are found by counting."""
     few_states: int = 2**12
@@ -303,7 +304,7 @@ class ShareParams(Params):
     clear: float = number(0.9, 0, 1)
     """Share of the fastest type's speed; if all other types are slower, a job is fixed to it."""
     negligible: float = number(1e-9, 0, 1)
-    """Part of a job's top speed that solvers cannot tell from 0."""
+    """Part of a job's top speed that is too small for solvers' precision."""
 
 
 SHARES = ShareParams()
@@ -362,7 +363,7 @@ class LookaheadParams(Params):
     steps: int = number(100, 1)
     """Multiplicative steps towards the values of node classes: within 2 % ("The price")."""
     first_step: float = 0.5
-    """Length of the first step; that of step i is divided by the root of i."""
+    """Length of the first step; step i has this length divided by the root of i."""
     least_start: float = 1e-3
     """Smallest value of a start, in rounds, times the round over the seconds until completion."""
     least_stay: float = 2e-3

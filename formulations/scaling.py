@@ -45,11 +45,11 @@ class Scaled:
     objective: float
 
     def point(self, x: Floats) -> Floats:
-        """Return a point of the scaled model as one of the original."""
+        """Return a point of the scaled model in the original model's units."""
         return x * self.column
 
     def duals(self, row_duals: Floats) -> Floats:
-        """Return row duals of the scaled model as those of the original."""
+        """Return row duals of the scaled model in the original model's units."""
         return row_duals * self.row / self.objective
 
 

@@ -221,7 +221,7 @@ def _with_stays(rules: RuleTable, jobs: Ints) -> RuleTable:
 
 
 def _jobs_of(table: JobTable, jobs: Ints, running: Bools, others: int) -> JobTable:
-    """Return the free jobs, followed by jobs that stand for what fixed jobs hold."""
+    """Return the free jobs, followed by placeholders for what fixed jobs hold."""
 
     def column(values: Floats, other: float) -> Floats:
         return np.concatenate([values[jobs], np.full(others, other)])

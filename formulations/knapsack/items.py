@@ -238,7 +238,7 @@ class _Unvalued(NamedTuple):
 
 @of_tables
 def _unvalued(problem: RoundProblem) -> _Unvalued:
-    """Return the items without their values, which alone depend on the work left."""
+    """Return the items without values, the only part that depends on the work left."""
     options, jobs = problem.options, problem.jobs.count
     fine, idle = possible_options(problem)
     gpus, capacity = _gpus_on_open_nodes(problem)

@@ -1,4 +1,4 @@
-"""Counted sets: cells of nodes, kinds of slots, types of gangs.
+"""Sets whose members are counted: cells of nodes, kinds of slots, types of gangs.
 
 * A *cell* is a set of open nodes that no candidate distinguishes: same class, same leaf if a
   candidate or an uplink depends on leaves, same NVLink domain if a candidate depends on domains,

@@ -17,7 +17,7 @@ from formulations.round.tables import Level, RoundProblem
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Facts about each job, shape (J,).
+    """Work of each job to its first report, and weight of its turn, shape (J,).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def soon(interval_s: float, charge_s: Floats, left_s: Floats) -> Floats:
 
 
 def turn(interval_s: float, charge_s: Floats, weight: Floats) -> Floats:
-    """Return the value of running a job in its turn: its weight times the round less start-up."""
+    """Return the value of running a job in its turn: its weight times the share after start-up."""
     return weight * np.maximum(0.0, interval_s - charge_s) / interval_s
 
 
@@ -78,7 +78,7 @@ def turn_level(problem: RoundProblem, data: Turns) -> Level:
 
 
 def work_level(problem: RoundProblem) -> Level:
-    """Return the level of GPUs in use; those of a pair count once."""
+    """Return the level of GPUs in use; a pair's GPUs count once."""
     members, options = problem.options.members, problem.options
     several = np.bincount(members.option, minlength=options.count)[members.option]
     return Level.of(problem, "work", "GPUs", options.gpus[members.option] / several)

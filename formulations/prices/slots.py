@@ -264,7 +264,7 @@ class SlotRelaxation(Relaxation):
         return replace(found, slope=slope, usage=usage)
 
     def _used(self, choice: Ints) -> Floats:
-        """Return the use of the rows before those of slots by a choice."""
+        """Return a choice's use of all rows but the rows of slots."""
         found: Floats = super().usage(choice)[: self._base.count]
         return found
 

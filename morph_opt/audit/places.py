@@ -155,7 +155,7 @@ def _remove(parts: Parts, free: Free) -> None:
 
 
 def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Held]]) -> tuple[Free, int]:
-    """Return free GPUs by node, and the number held beyond those of the nodes.
+    """Return the free GPUs by node, and how many more GPUs are held than the nodes have.
 
     Their sum with what the nodes have at work is what is held: ``sum(held) + sum(free) =
     capacity + missing``.

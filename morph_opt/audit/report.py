@@ -27,7 +27,7 @@ CANNOT_TELL = (
     "limits of users and accounts, priorities, CPUs and memory",
     "what the scheduler knew: run times that it could not foresee are known here",
 )
-"""Causes of waiting that no log states, for which a gap is an upper bound."""
+"""Causes of waiting that no log states; because of them a gap is an upper bound."""
 
 
 def _hours(audit: Audit, name: str) -> float:

@@ -90,7 +90,7 @@ _WIDEST = 120
 
 
 def _upright(plain: Table) -> Iterator[Table]:
-    """Yield tables with a line per figure and a column per run, as many as fit side by side."""
+    """Yield tables with a line per figure and a column per run, split at the width of a page."""
     runs = list(plain.texts())
     widths = [max(map(len, run)) + 2 for run in runs]
     left = max(map(len, plain.header))

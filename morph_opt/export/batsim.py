@@ -113,7 +113,7 @@ def _cells(
     held_s: float,
     about: Mapping[str, Cell],
 ) -> list[Cell]:
-    """Return a row: the cells that both kinds of rows have, and those of this kind."""
+    """Return a row: the cells common to both kinds of rows, and the given ones."""
     first = view.nodes.first_gpu.tolist()
     gpus = sorted(first[node] + gpu for node, of in segment.placement.parts for gpu in of)
     turnaround_s = finish_s - row.submission_s

@@ -22,7 +22,7 @@ from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.options import LogOptions, ReadingOptions
 
 _OPEN = ("still-running", "not-started")
-"""Reasons of rows that are no jobs of a replay, but held or awaited GPUs."""
+"""Reasons for which a row is no job of a replay although it held GPUs or waited for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from morph_opt.hindcast.statement import CLOSE, FEW_JOBS, Figure, Statement, fin
 
 SCHEMA = "morph-opt/hindcast/1"
 _SHOWN = 8
-"""Classes of a kind that the text shows."""
+"""Largest number of classes of one kind that the text shows."""
 
 
 def as_json(found: Statement, spec: str, policy: str, seed: int) -> str:

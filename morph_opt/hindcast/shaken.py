@@ -22,7 +22,7 @@ from morph_opt.scheduling.policies.slurm import Site, SlurmPolicy
 
 @dataclass(frozen=True, slots=True)
 class Shaking:
-    """Ranges of the shaking; all are drawn uniformly.
+    """Ranges from which changes of instants are drawn uniformly.
 
     Parameters
     ----------

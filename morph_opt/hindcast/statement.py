@@ -67,12 +67,12 @@ class Figure:
 
     @property
     def few(self) -> bool:
-        """Whether it is of too few jobs to be judged."""
+        """Whether it covers too few jobs to be judged."""
         return self.jobs < FEW_JOBS
 
     @property
     def reproduced(self) -> bool:
-        """Whether it is within the spread, or close."""
+        """Whether the recorded value is within the spread, or close."""
         return self.inside or abs(self.off) <= CLOSE
 
     def relative(self, value: float) -> float:

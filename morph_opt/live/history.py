@@ -1,4 +1,4 @@
-"""Run folders, like those of replays, from audit logs."""
+"""Run folders made from audit logs, with the files of a replay's."""
 
 from __future__ import annotations
 

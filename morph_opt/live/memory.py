@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Known:
-    """Memory of one job; instants are those of the scheduler's clock.
+    """Memory of one job, with instants on the scheduler's clock.
 
     Parameters
     ----------

@@ -357,7 +357,7 @@ def _special(row: Fields) -> Iterator[str]:
 
 
 def is_lease_mark(mark: str) -> bool:
-    """Return whether an admin comment, which operators alone can write, is that of a lease."""
+    """Return whether an admin comment marks a lease; only operators can write one."""
     return mark.startswith("lease:")
 
 

@@ -364,7 +364,7 @@ def _scenario(given: argparse.Namespace) -> Scenario:
 
 
 def _cluster(given: argparse.Namespace) -> Cluster | None:
-    """Return the given cluster; None for that of the trace."""
+    """Return the given cluster; None to take the trace's."""
     if "cluster" in given:
         return load_cluster(given.cluster)
     equal: dict[str, Any] = given_options(given, EqualNodes)
@@ -386,7 +386,7 @@ def _require_seeded(options: Mapping[str, Mapping[str, Any]], parts: Mapping[str
 
 
 def _asked(summary: Summary, solver: str) -> str:
-    """Return how many rounds the solver decided, and how it decides all of them."""
+    """Return how many rounds the solver decided, and the option that lets it decide all."""
     from morph_opt.scheduling.policies.steps import SOLVING
     from morph_opt.simulation.runs.summary import settled_rounds
 

@@ -412,7 +412,7 @@ def _require_same(
 
 
 def by_round(events: Iterable[T], event_of: Callable[[T], Event]) -> Iterator[list[T]]:
-    """Yield what belongs to each decided round; what follows the last one is left out."""
+    """Yield the events of each decided round; events after the last round are left out."""
     found: list[T] = []
     for one in events:
         found.append(one)
@@ -444,7 +444,7 @@ def _itself(event: Event) -> Event:
 def recorded_decision(
     state: RoundState, events: Sequence[Event], next_s: float | None = None
 ) -> Decision:
-    """Return the decision that led from this state to these events, and named ``next_s``."""
+    """Return the recorded decision that changed this state by these events."""
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")
     slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}

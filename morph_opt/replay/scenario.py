@@ -395,7 +395,7 @@ def _with(part: Part, asked: Mapping[str, Any]) -> Part:
 
 
 def _resolved(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
-    """Return the cluster that is given, else that of the trace, else the default."""
+    """Return the given cluster, else the trace's, else the default."""
     from morph_opt.inputs.traces.registry import home_cluster
 
     if isinstance(given, Cluster):

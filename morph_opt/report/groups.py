@@ -46,7 +46,7 @@ _WAYS: Mapping[str, tuple[str, Callable[[JobRow], str]]] = {
 
 
 def groupings(view: RunView) -> tuple[Grouping, ...]:
-    """Return the groupings with several groups in the run, and that by model in any case."""
+    """Return the groupings with several groups in the run, and always the one by model."""
     found = [_grouping(view, key) for key in _WAYS]
     return tuple(one for one in found if len(one.labels) > 1 or one.key == "model")
 

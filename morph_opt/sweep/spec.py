@@ -94,7 +94,7 @@ class Spec:
         return found
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values of a cell: fixed ones, its variant's, and those of its axes."""
+        """Return all values of a cell: fixed ones, its variant's, and the values of its axes."""
         own = self.variants.get(axes.get(VARIANT, ""), {})
         varied = {name: value for name, value in axes.items() if name != VARIANT}
         return {**self.fixed, **own, **varied}

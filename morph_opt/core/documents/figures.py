@@ -95,7 +95,7 @@ def dots(look: Look) -> dict[str, Any]:
 
 
 def logarithmic(axis: Axis, low: float, high: float) -> None:
-    """Scale an axis by logarithms, with as many plain numbers as fit (`log_steps`).
+    """Scale an axis by logarithms, and label it with plain numbers that fit (`log_steps`).
 
     Parameters
     ----------

@@ -31,10 +31,10 @@ MOST_GPUS = 10**9
 """Largest number of GPUs of a request, and of CPU threads per GPU."""
 
 MOST_PRIORITY = 1e12
-"""Largest priority; those of Slurm are 32 bits wide."""
+"""Largest priority; Slurm's priorities have 32 bits."""
 
 QUEUED = ("time_limit_s", "nodes", "partition", "qos", "user", "priority", "times_out")
-"""Fields of a job that a scheduler's queue goes by; each has a default that says nothing."""
+"""Fields of a job that the queue of a scheduler uses; the default of each means "unknown"."""
 
 _ASKED = [resource for resource in SIDES if resource.asked]
 _AMOUNTS = attrgetter(*(resource.asked for resource in _ASKED))

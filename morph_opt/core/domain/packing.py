@@ -34,7 +34,7 @@ def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
 
 
 def emptiest_first(gpus: int, grain: int, free: Ints, able: Ints) -> Parts:
-    """Return GPUs in multiples of a grain, emptiest nodes first, as many as are free."""
+    """Return nodes for up to ``gpus`` GPUs in multiples of a grain, emptiest nodes first."""
     found: Parts = []
     for node in able[np.argsort(-free[able], kind="stable")].tolist():
         part = min(gpus, int(free[node]) // grain * grain)

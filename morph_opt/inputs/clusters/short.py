@@ -99,7 +99,7 @@ _SPEED = Range(0.0, 1e9, above=True)
 @documented
 @dataclass(frozen=True, slots=True)
 class EqualNodes:
-    """Options of a cluster of equal nodes; defaults are those of the catalog's A800 node.
+    """Options of a cluster of equal nodes; the defaults describe the catalog's A800 node.
 
     Raises
     ------

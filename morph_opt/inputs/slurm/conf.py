@@ -1,4 +1,4 @@
-"""Reader of slurm.conf: what decides when jobs start, and what it sets besides.
+"""Reader of slurm.conf: the settings that decide when jobs start, and those not followed.
 
 Every key is in one of three lists: it is read, it decides nothing about when a job starts, or it
 is returned as not modelled. Keys without which a model of the site would be another scheduler are
@@ -142,7 +142,7 @@ _SILENT_PARAMETERS = frozenset(
         "bf_node_space_size",
     )
 )
-"""Parts that only bound the work of one cycle, which is not modelled to take long."""
+"""Parts that only limit how long one cycle works; in the model a cycle is never cut short."""
 
 READ_KEYS = frozenset(
     (

@@ -33,7 +33,8 @@ FOR_PEOPLE = (
     "label", "description", "comment", "url", "x", "y", "z", "pos", "color", "colour", "shape",
     "shape_type", "size", "width", "height", "id", "key",
 )  # fmt: skip
-"""Attributes that are not read, nor is one that begins with ``note``: drawings and file formats."""
+"""Attributes that are ignored, for drawings and file formats; so are all that begin with
+``note``."""
 
 
 @dataclass(frozen=True, slots=True)

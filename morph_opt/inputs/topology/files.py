@@ -31,7 +31,7 @@ _HALVES = ("port", "hyperedge")
 
 
 def graph_format(path: Path) -> str | None:
-    """Return the ending of a graph file, without that of its compression; None if it is none."""
+    """Return the suffix of a graph file, without a compressor's; None for other files."""
     name = path.name.lower().removesuffix(".gz").removesuffix(".xz")
     return next((end for end in (GRAPHML, NODE_LINK) if name.endswith(end)), None)
 

@@ -239,7 +239,7 @@ _known: dict[int, Topology] = {}
 
 
 def topology_of(cluster: Cluster) -> Topology:
-    """Return the topology of a cluster, built once for as long as the cluster exists.
+    """Return the topology of a cluster, cached while the cluster exists.
 
     The key is the object: to hash or compare 8,192 nodes takes longer than a round may.
     """

@@ -1,4 +1,4 @@
-"""Leaves of a network of switches, where leaves with uplinks say all that limits its traffic.
+"""Leaves of a network of switches, read only if their uplinks alone limit its traffic.
 
 A cluster knows leaves, their uplinks, and nothing else between machines. A network is read so only
 where that is exact: below the leaves nothing limits the cards of the machines, above them a tree or

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _WHOLE = ("gpus", *(one.field for one in SIDES if one.whole))
 _AMOUNTS = tuple(one.field for one in SIDES if not (one.whole or one.uplink))
 _STEMS = {Link.NETWORK: "rdma", Link.NVLINK: "nvlink"}
-"""First words of the names of a machine's bandwidths, by the links that have it."""
+"""First word of the names of a machine's bandwidths, by kind of link."""
 _SWITCH = ("kind", "name")
 _MACHINE = (
     *_SWITCH, "gpu_type", "gpu_memory_gib", "gpu_price_per_hour", "type", *_WHOLE, *_AMOUNTS,
@@ -106,7 +106,7 @@ class _Vertex(Attributes):
             raise self.error(own, error.rule) from None
 
     def gpu(self) -> GpuType:
-        """Return the type of a machine's GPUs: as stated, else that of the catalog."""
+        """Return the type of a machine's GPUs: the stated one, else the catalog's."""
         stated = self.text("gpu_type")
         kind = self.text("type")
         name = kind if stated is None and kind in GPU_TYPES else stated
@@ -128,7 +128,7 @@ class _Vertex(Attributes):
         return None if self.text("gpu_type") is None and kind in GPU_TYPES else kind
 
     def hardware(self, linked: Mapping[Link, float]) -> NodeType:
-        """Return the hardware of a machine; what is not stated is that of the catalog's A800 node.
+        """Return the hardware of a machine; missing values come from the catalog's A800 node.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class _Reader:
         return f"edges[{self._names[left]}, {self._names[right]}]"
 
     def _kind(self, edge: Attributes, left: Any, right: Any) -> Link:
-        """Return the kind of an edge: as stated, else NVLink at a vertex of that kind."""
+        """Return the kind of an edge: the stated one, else NVLink if either end is an NVSwitch."""
         named = "kind" if edge.has("kind") else "type"
         stated = edge.text(named)
         if stated is None:
@@ -330,7 +330,7 @@ class _Reader:
 
 
 def _unused(name: str, used: Counter[str], taken: Collection[str | None]) -> str:
-    """Return a name, numbered if it was used or is taken."""
+    """Return a name, with a number appended if it was used before or is taken."""
     while True:
         used[name] += 1
         found = name if used[name] == 1 else f"{name}-{used[name]}"

@@ -151,7 +151,7 @@ def _whole(field: str, text: str) -> int:
 def read_trace(
     path: Path, *, name: str, throughputs: GavelThroughputs, description: str = ""
 ) -> Trace:
-    """Read a trace file as jobs whose models are those of `GavelTable`.
+    """Read a trace file as jobs whose models `GavelTable` knows.
 
     The first arrival becomes instant 0, as in Gavel's simulator.
 

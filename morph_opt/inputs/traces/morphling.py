@@ -242,7 +242,7 @@ def _job(row: Row, models: Collection[str]) -> Job:
 
 
 def _deadline(row: Row) -> float | None:
-    """Return the cell ``deadline``; -1 is none, as in Gavel's traces."""
+    """Return the cell ``deadline``; -1 means none, as in Gavel's traces."""
     if "deadline" not in row.cells:
         return None
     value = row.number("deadline", at_least=-1.0)

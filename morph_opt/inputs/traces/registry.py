@@ -77,7 +77,7 @@ FORMATS: dict[str, TraceFormat] = {
         TraceFormat(RESAMPLED, ("x1.2/as-is/naive",), _load_resampled, _OF_BASE),
     )
 }
-"""Built-in formats by name, logs included; a CSV file without a name is one more."""
+"""Built-in formats by name, logs included; a CSV file needs no name of a format."""
 
 PATH_FORMATS = {one.name: one for one in (easyscale.FORMAT, gavel.OWN_FORMAT)}
 """Formats that take a path, ``NAME:PATH``; the readers of logs are in `LOG_FORMATS`."""

@@ -64,7 +64,7 @@ class Job:
 
     @property
     def alike(self) -> Pod:
-        """Pod like those of the job, with additions of admission if known."""
+        """Pod like the job's own, with changes made at admission if one waits at our gate."""
         return next(iter(self.gated), self.model)
 
     @property

@@ -32,7 +32,7 @@ LABEL_LETTERS = 14
 LETTER = 0.008
 """Width of a letter, as a share of the chart's."""
 LABEL_GROUND = 0.7
-"""Opacity behind a name."""
+"""Opacity of a name's background."""
 _OF_RECTANGLES = ("job", "segment", "partner", "node")
 """Columns of a rectangle next to its ends."""
 

@@ -135,7 +135,7 @@ class LiveJob:
 
     @classmethod
     def block(cls, word: str, node: str, gpus: tuple[int, ...], time_s: float) -> LiveJob:
-        """Return a running job that holds GPUs of a node on behalf of no job, such as in use."""
+        """Return a running placeholder for GPUs of a node that no job of the round holds."""
         name, parts = f"{word} on {node}", ((node, gpus),)
         return cls(name, word, len(gpus), time_s, started_s=time_s, parts=parts)
 
@@ -281,7 +281,7 @@ def _too_large(job: LiveJob, most: int) -> str:
 
 
 def cluster_of(nodes: Sequence[LiveNode], name: str) -> Cluster:
-    """Return the cluster of nodes, with one unit of all that schedulers do not state."""
+    """Return the cluster of nodes; amounts that schedulers do not state are 1."""
     kinds: dict[str, NodeType] = {}
     for node in nodes:
         gpu = GpuType(node.gpu_type or "gpu", _UNKNOWN)

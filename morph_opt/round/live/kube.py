@@ -38,7 +38,7 @@ def name_of(item: Fields) -> str:
 
 
 def is_ready(node: Fields) -> bool:
-    """Return whether a node is ready, as one without that condition is."""
+    """Return whether a node is ready; a node without that condition counts as ready."""
     status = node.object("status", None, {})
     return all(
         condition.text("status") == "True"

@@ -196,7 +196,7 @@ _AGAIN = frozenset(("PodsReadyTimeout", "AdmissionCheck"))
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Demands of a set's pods on a node besides GPUs.
+    """Requirements of a set's pods on a node, other than GPUs.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ class Options:
         flavors: tuple[str, ...],
         nodes: frozenset[str],
     ) -> str:
-        """Return why a workload with these flavors may be on these of their nodes alone."""
+        """Return why a workload with these flavors may use only some of the flavors' nodes."""
         of_flavors = frozenset().union(*(self._of_flavor(one, resource) for one in flavors))
         if not of_flavors:
             pairs = [pair for one in flavors for pair in self._queues.flavor(one).labels.items()]
@@ -212,7 +212,7 @@ class Options:
         return f"no node of flavor {named} fits its node selector, affinity and topology"
 
     def _not_borne(self, demands: Sequence[Demand], name: str, flavors: Sequence[str]) -> list[str]:
-        """Return the taints that alone keep a workload from a node."""
+        """Return the taints of a node that each suffice to keep a workload away."""
         node = self._nodes[name]
 
         def allowed(flavor: str, *taints: Taint) -> bool:

@@ -1,4 +1,4 @@
-"""When slurmctld looks at its queue: at submissions, ends, and at intervals.
+"""Instants at which slurmctld looks at its queue: at submissions, ends, and at intervals.
 
 Source: Slurm 22.05, ``job_allocate`` and ``schedule`` of slurmctld, ``backfill_agent`` of
 ``sched/backfill``.
@@ -16,7 +16,7 @@ from morph_opt.scheduling.backfill.slurm import CYCLE, Cycle, backfill_pass, mai
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Intervals and depths of the passes, named in ``SchedulerParameters`` where in brackets.
+    """Intervals and depths of the passes; ``SchedulerParameters`` has the names in brackets.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Controller:
         self._whole_s = self._cycle_s = self.phase_s
 
     def ended(self, now_s: float, nodes: int) -> None:
-        """Note the end of a job; its nodes take nobody until its epilog is over."""
+        """Note the end of a job; its nodes take no job until its epilog is over."""
         self._completing.append((now_s + self.timing.completing_s, nodes))
         self.changed(now_s)
 
@@ -182,7 +182,7 @@ class Controller:
 
 
 def _is_top(one: Waiting, queue: Iterable[Waiting]) -> bool:
-    """Return whether no job goes before this one on any of its nodes (``_top_priority``)."""
+    """Return whether no job of its partition or nodes has a higher priority (``_top_priority``)."""
     mine = one.tier, one.priority
     return not any(
         (other.tier, other.priority) > mine

@@ -73,7 +73,7 @@ class Weights:
 
 @dataclass(slots=True)
 class Usage:
-    """Decayed usage of users, with their fair-share factors as of the last computation.
+    """Decayed usage of users, with the fair-share factors of the last computation.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Usage:
         self.factor = self.factors()
 
     def add(self, user: str, billing: float, seconds: float) -> None:
-        """Charge a user for a job of some billing weight that ran so long since the last charge.
+        """Charge a user for the seconds that a job with this billing weight ran.
 
         The charge is decayed over its own length, as ``_apply_new_usage`` does.
         """
@@ -215,7 +215,7 @@ def _classic(
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals of a cluster, which the factor of job size is relative to."""
+    """Totals of a cluster; the factor of job size is relative to them."""
 
     nodes: int
     cpus: float

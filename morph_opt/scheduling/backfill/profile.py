@@ -89,7 +89,7 @@ class Profile:
         self._change(one, planned, -1.0)
 
     def cancel(self, one: Waiting, planned: Planned) -> None:
-        """Give a reservation back."""
+        """Release a reservation."""
         self._change(one, planned, 1.0)
 
     def _change(self, one: Waiting, planned: Planned, sign: float) -> None:
@@ -172,7 +172,7 @@ def conservative_pass(
     running: Sequence[Running],
     carried: Mapping[int, Planned],
 ) -> Pass:
-    """Plan a start for every waiting job; none moves back while jobs keep their limits.
+    """Plan a start for every waiting job; no plan gets later while jobs keep their limits.
 
     All plans made earlier are put into the profile first. Each job in order may then move to an
     earlier start that the others leave free, so that an early end is used, and no plan is ever

@@ -138,7 +138,7 @@ class Evidence:
 
     @property
     def gain(self) -> float:
-        """Value of the decision less that of leaving everything as it is."""
+        """Value of the decision minus the value of leaving everything as it is."""
         worth = self.posed.worth_of(self.solved.levels)
         stays = self.posed.problem.options.stays
         return self.selection.value(worth) - float(worth.value[stays].sum())

@@ -41,7 +41,7 @@ class Objective(ABC, Generic[Data]):
 
     @abstractmethod
     def levels(self, problem: RoundProblem, data: Data) -> tuple[Level, ...]:
-        """Return the goals, most important first; the round's value is that of the last one.
+        """Return the goals, most important first; the value of the last one is the round's.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from formulations.parameters import Params, number
 
 @dataclass(frozen=True, slots=True)
 class ToleranceParams(Params):
-    """Tolerances of answers whose values differ by more than a solver can tell (0020)."""
+    """Tolerances of answers with values too far apart for a solver's precision (0020)."""
 
     wide: float = 16.0
     """Ratio of the largest value to the answer's from which on the answer is checked again."""
@@ -178,7 +178,7 @@ class SubRoundParams(Params):
     """Share of (missing value x share of nodes) below which a residual round gains little."""
 
     parts: float = 4.0
-    """Factor of the share of nodes in the product of ``much``, up to 1."""
+    """Factor of the share of nodes in ``much``; their product is at most 1."""
 
     doublings: int = 3
     """Largest number of doublings of residual rounds, each after two small gains."""
@@ -205,7 +205,7 @@ class SubRoundParams(Params):
     """Largest loss of an offered candidate at prices, as a share of the missing value."""
 
     offered: int = 2_500
-    """Largest number of candidates that a residual round offers, those of least loss."""
+    """Largest number of candidates of least loss that a residual round offers."""
 
     offered_per_job: int = 8
     """Number of candidates per job that a residual round may offer, if that is more."""

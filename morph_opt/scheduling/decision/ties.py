@@ -144,7 +144,7 @@ class _Group:
         return False, -value, -float(problem.candidates.gpus[alone]), self._place(job, alone)
 
     def _place(self, job: int, option: int) -> int:
-        """Return the position of an option among those of its job."""
+        """Return the position of an option among its job's options."""
         return int(np.flatnonzero(self.options[job] == option)[0])
 
     def _dealt(self, selection: Selection, jobs: list[int]) -> Selection | None:

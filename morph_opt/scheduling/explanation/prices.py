@@ -319,7 +319,7 @@ class Prices:
         return found
 
     def _named_nodes(self, cells: Cells) -> list[CellPrice]:
-        """Return `nodes` under ``node_assignment``, for the cheapest node of each cell.
+        """Return `nodes` of a model with named nodes: each cell has the value of its cheapest.
 
         A copy of the node gets its duals: those of ``capacity`` for what it has, and those of
         ``distinct_nodes`` for at most one part of a gang that a job starts at most one of.

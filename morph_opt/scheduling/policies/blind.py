@@ -159,7 +159,7 @@ class Learnt:
 
 
 class Limits:
-    """Work left as time limits state it: what the request does in the limit, less what is done.
+    """Work left by time limits: the iterations of the request within the limit, less those done.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Limits:
         """Learn nothing."""
 
     def masked(self, state: RoundState) -> RoundState:
-        """Return the state with the iterations of every job as its limit has them.
+        """Return the state with every job's iterations computed from its limit.
 
         A job that has done more than that is taken to end within a round.
         """

@@ -142,7 +142,7 @@ class MilpPolicy(Policy):
         return self._poser.objective.remembers
 
     def observe(self, state: RoundState) -> None:
-        """Show a snapshot to objectives that remember, as while a replay is resumed."""
+        """Show a snapshot to objectives that remember, without deciding the round."""
         self._poser.objective.observe(state)
 
     def decide(self, state: RoundState) -> Decision:

@@ -218,7 +218,7 @@ class SecondSolve:
         return _comparison(Verdict.DISAGREES, claim, value, outcome.bound, reason)
 
     def _open_in_time(self, found: Solved, claim: _Claim, value: float = math.nan) -> Comparison:
-        """Return that a solve ended before it proved anything that decides."""
+        """Return that a solve ended before it proved which of the two is right."""
         outcome = found.outcome
         reason = f"not settled in {self.params.time_s:g} s"
         if str(outcome.stop) != "time_limit":

@@ -28,7 +28,7 @@ class SizeParams(Params):
     slope_sd: float = above(0.5)
     """Prior standard deviation of the slope of log size on log GPUs."""
     spread: float = above(float(np.pi / np.sqrt(6.0)))
-    """Prior median of the standard deviation of log size: that of an exponential."""
+    """Prior median of the standard deviation of log size: its value for an exponential."""
     log_spread_sd: float = above(0.5)
     """Prior standard deviation of the logarithm of the spread of log size."""
     steps: int = number(60, 1)

@@ -215,7 +215,7 @@ class SlurmPolicy(BatchPolicy):
         self._computed_s = phase_s
 
     def phased(self, phase_s: float, takes_s: float) -> SlurmPolicy:
-        """Return a new policy of the site with these instants of its own."""
+        """Return a new policy of the site with another phase and length of its cycles."""
         return SlurmPolicy(self._belief, self.site, phase_s, self._timing.completing_s, takes_s)
 
     def notes(self) -> tuple[str, ...]:
@@ -302,7 +302,7 @@ class SlurmPolicy(BatchPolicy):
     # --- priorities ---------------------------------------------------------------------------
 
     def _rank(self, state: RoundState, waiting: Mapping[int, Waiting], now_s: float) -> None:
-        """Set the priorities of jobs that have none, and of all where a period is over."""
+        """Set the priorities of new jobs, and of all jobs once a period is over."""
         jobs = [state.jobs[number].job for number in waiting]
         if self._weights is None:
             # priority/basic: descending in order of submission.
@@ -363,7 +363,7 @@ def _billing(job: Job) -> float:
 
 
 def _cpus(job: Job, totals: Totals) -> float:
-    """Return the CPUs of a job, as large a share of all as that of its GPUs if unknown."""
+    """Return the CPUs of a job; if unknown, its share of all GPUs times all CPUs."""
     if job.cpus_per_gpu:
         return float(job.requested_gpus * job.cpus_per_gpu)
     return totals.cpus * job.requested_gpus / totals.gpus

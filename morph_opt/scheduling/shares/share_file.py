@@ -69,7 +69,7 @@ NEEDS = {
     "hierarchical-fifo": ("entities",),
     "cost": ("num_steps_remaining", "costs"),
 }
-"""Fields that a policy needs beyond those of every instance."""
+"""Fields that a policy needs in addition to the fields of every instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class _Filling:
         return False
 
     def _reach(self, wanted: Floats, x: Floats) -> None:
-        """Set the levels, lowered to those of the shares if rounding requires it."""
+        """Set the levels, lowered to what the shares reach if rounding requires it."""
         wanted = np.minimum(wanted, self.top)
         given = self.problem.rates(x) / self.unit
         # What is nothing to a solver is granted at the end.

@@ -136,7 +136,7 @@ class Segment:
         )
 
     def gpu_s_between(self, begin_s: float, close_s: float) -> float:
-        """Return GPU-seconds held in a window; those of a pair count half."""
+        """Return GPU-seconds held in a window; a pair's GPUs count half."""
         held_s = max(0.0, min(self.end_s, close_s) - max(self.start_s, begin_s))
         if not self.sharing:
             return self.gpus * held_s
@@ -144,7 +144,7 @@ class Segment:
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds held; those of a pair count half."""
+        """GPU-seconds held; a pair's GPUs count half."""
         return self.gpu_s_between(self.start_s, self.end_s)
 
     @property
@@ -231,7 +231,7 @@ class JobRecord:
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds held, start-up included; those of a pair count half for either job."""
+        """GPU-seconds held, start-up included; a pair's GPUs count half for either job."""
         return sum(segment.gpu_s for segment in self.segments)
 
     @property

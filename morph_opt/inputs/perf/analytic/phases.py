@@ -51,7 +51,7 @@ class Phase:
 
 
 def booked(plan: ExecutionPlan, timers: Timers) -> tuple[tuple[str, ...], ...]:
-    """Return the parts in each of the phases forward, synchronisation, optimizer and rest."""
+    """Return the parts of the model that a run reports in each of its four phases."""
     if plan.family is PlanFamily.THREE_D:
         # a pipeline runs both passes at once
         return ((), ("forward", "backward"), ("optimizer",), ("stall", "gradients", "rest"))

@@ -124,7 +124,7 @@ class Shared:
         )
 
     def covariance(self, scales: Scales) -> Floats:
-        """Return the covariance of the errors without that of single runs, shape (left, right)."""
+        """Return the covariance of errors without the noise of single runs, shape (left, right)."""
         total = np.zeros_like(self.shape)
         for field in fields(self):
             scale = getattr(scales, field.name)
@@ -134,7 +134,7 @@ class Shared:
 
 
 def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales) -> Floats:
-    """Return the covariance of the model's errors without that of single runs.
+    """Return the covariance of the model's errors without the noise of single runs.
 
     Returns
     -------

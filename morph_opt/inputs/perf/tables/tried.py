@@ -159,7 +159,7 @@ class TriedModel(SpeedsOver):
     def _believed_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Return assumed or measured seconds of a configuration that the truth can run."""
+        """Return measured seconds, else seconds assumed from other places; None if impossible."""
         at = span_of(shape, span)
         seen = self._places.get((model, node_type, shape, plan), {})
         if at in seen:

@@ -120,7 +120,7 @@ def _on_clock(steps: Sequence[Step], origin_s: float) -> Iterator[tuple[float, i
 
 
 def _fitting(sizes: Sequence[int], gpus: int) -> int:
-    """Return the largest number of first nodes that have at most ``gpus`` GPUs."""
+    """Return how many of the first nodes have at most ``gpus`` GPUs together."""
     held = 0
     for count, size in enumerate(sizes):
         held += size

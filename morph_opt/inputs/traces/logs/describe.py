@@ -42,7 +42,7 @@ class Part:
 
 
 def parts_of(log: LogFrame) -> list[Part]:
-    """Return the tables; types and users only if the log names them."""
+    """Return the tables of the description, by type and user only if the log names these."""
     jobs = log.gpu_jobs
     if jobs.empty:
         raise InputError("has no job with GPUs", file=log.name)

@@ -93,7 +93,7 @@ def also(error: InputError, more: str) -> InputError:
 
 
 def _nearest(head: Head) -> str:
-    """Return a hint at the table format with the fewest missing columns, and at reading any."""
+    """Return a hint: the table format that fits the columns best, and how to read any table."""
     found = []
     for name, known in LOG_FORMATS.items():
         if head.line and issubclass(known, TableReader):

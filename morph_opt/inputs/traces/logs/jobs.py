@@ -148,7 +148,7 @@ def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) ->
 
 
 def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
-    """Return the row with the run time that the user gave its kind, if the log has none."""
+    """Return the row, with the user's run time for its kind if the log has none."""
     if row.run_s is not None:
         return row
     run_s = mapped.run_s or {}
@@ -256,7 +256,7 @@ def _plans(
 
 
 def _attempts(rows: list[LogRow], account: Account) -> None:
-    """Add to the account what the largest attempt of a job adds to its GPU-seconds."""
+    """Add to the account the GPU-seconds by which attempts held less than the folded jobs."""
     surplus = sum(
         float(row.gpus * (row.run_s or 0.0)) - row.gpu_s for row in rows if row.gpu_s is not None
     )

@@ -103,7 +103,7 @@ def require_format(spec: str, field: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """Parts of ``FORMAT:PATH``, with a window ``@from..to`` or not.
+    """Parts of ``FORMAT:PATH``, perhaps with a window ``@from..to``.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace
 
 
 def _stream(name: str, seed: int) -> np.random.Generator:
-    """Return the random stream of a twin; draws of ``bp`` do not shift those of ``base``."""
+    """Return the random stream of a twin; each twin has its own."""
     return np.random.default_rng([_FAMILY, seed, TWINS.index(name)])
 
 

@@ -229,7 +229,7 @@ def _partners_of(
     job: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[_Recipe, ...]]]:
-    """Yield partners of the ``turn``-th job of a slice: the ``turn``-th jobs of other slices."""
+    """Yield partners of job number ``turn`` of a slice: jobs of that number in other slices."""
     left = limit
     for key, recipes in ranked:
         others = [o for o in _around(groups[key], turn, 2) if o != job]
@@ -244,7 +244,7 @@ def _turns_of(
     turn: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[int, tuple[float, float]]]]:
-    """Yield partners of the ``turn``-th job that runs in the same way, one per slice."""
+    """Yield partners of job number ``turn`` among those that run alike, one per slice."""
     for key, how in ranked[:limit]:
         yield groups[key][turn % len(groups[key])], how
 

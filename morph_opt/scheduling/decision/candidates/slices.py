@@ -34,7 +34,7 @@ class ModelSlice:
     part_class: Ints
     loose: Bools
     first: int
-    """First row of the slice among those of all slices of its builder."""
+    """First row of the slice in the joint table of all slices of its builder."""
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTab
 
 
 def of_request(rows: list[tuple[int, Scoped]], job: Job) -> list[tuple[int, Scoped]]:
-    """Return the configurations of a job's request, or those in its place, the fastest first."""
+    """Return the configurations nearest to a job's request, the fastest first."""
     same_count = [one for one in rows if one[1].row.shape.gpus == job.requested_gpus]
     same_plan = [one for one in same_count if one[1].row.plan == job.requested_plan]
     return sorted(same_plan or same_count or rows, key=lambda one: one[1].row.iteration_s)

@@ -345,7 +345,7 @@ class CandidateBuilder:
     def _fitting(
         self, job: Job, cluster: Cluster, keeps: KeptPlan | None = None
     ) -> Iterator[tuple[int, list[Scoped]]]:
-        """Yield each node class with its fitting configurations, only of ``keeps`` if given."""
+        """Yield each node class with its fitting configurations, all of them or of ``keeps``."""
         for index, node_type in enumerate(cluster.node_types):
             yield (
                 index,
@@ -377,7 +377,7 @@ class CandidateBuilder:
         return ModelSlice.of(job.model, rows, job.side, first)
 
     def _running_side(self, job: Job, held: Assignment) -> Sides:
-        """Return the side demand of a running assignment, from the row of its own span."""
+        """Return the side demand of a running assignment, found by its configuration and span."""
         assert self._cluster is not None
         if held.plan.family is PlanFamily.EST:
             return job.side.each

@@ -290,7 +290,7 @@ class OperatorRules:
         return OperatorRules(rules, self.fewer_moves, self.tighter_packing)
 
     def with_node_like(self, cluster: Cluster, like: int, name: str) -> OperatorRules:
-        """Return the rules for a cluster with one more node, to which those of ``like`` apply.
+        """Return the rules for a cluster with one more node, under the rules of node ``like``.
 
         Patterns of nodes become the names that they match, so that the new name matches where
         that of ``like`` does and nowhere else.

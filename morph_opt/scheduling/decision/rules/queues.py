@@ -135,7 +135,7 @@ class StrictOrder:
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """Goal: the value of these jobs ranks above that of jobs of a lower level.
+    """Goal: the value of these jobs ranks above the value of jobs of a lower level.
 
     Parameters
     ----------

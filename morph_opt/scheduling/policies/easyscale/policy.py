@@ -205,7 +205,7 @@ def _release(free: _Free, held: Assignment, state: RoundState) -> None:
 def _placed(
     known: JobState, gpus: Sequence[int], free: _Free, state: RoundState
 ) -> Assignment | None:
-    """Return GPUs by type: the job's own first, then those of the fullest nodes; None if too few.
+    """Return GPUs by type: the job's own, then on the fullest nodes; None if too few.
 
     GPUs without enough side resources left on their node do not count.
     """

@@ -277,7 +277,7 @@ class Hosts:
         return sorted(running)
 
     def _more(self, slot: Slot, host: Host, idle: int) -> int:
-        """Return the idle GPUs of its host that a job takes beyond its gang."""
+        """Return how many idle GPUs of its host a job takes beyond its gang."""
         raise NotImplementedError
 
     def _serve(self, slot: Slot, gpus: int, now: float) -> None:  # noqa: ARG002 - a course counts them

@@ -55,7 +55,7 @@ class Greedy(MalleableBaseline):
         self.name = name
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted GPUs of each job; see `MalleableBaseline.wants`."""
         steps = self._steps(filling, ways)
         guaranteed = filling.problem.jobs.guaranteed
         free = open_gpus(filling)
@@ -133,7 +133,7 @@ class Optimus(MalleableBaseline):
     name = "optimus"
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted GPUs of each job; see `MalleableBaseline.wants`."""
         left = filling.problem.jobs.iterations_left
         free = open_gpus(filling)
         has = [0] * len(ways)

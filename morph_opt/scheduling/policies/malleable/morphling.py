@@ -223,7 +223,7 @@ class Morphling(MalleableBaseline):
     name = "morphling"
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted shape and plan of each job; see `MalleableBaseline.wants`."""
         shapes = self.shapes(filling, ways)
         return [Want(sum(parts), None, parts) if parts else None for parts in shapes]
 

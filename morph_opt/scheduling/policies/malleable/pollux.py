@@ -77,7 +77,7 @@ class PolluxSearch(PolluxPolicy):
         self._budget = budget or Budget()
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted GPUs of each job; see `MalleableBaseline.wants`."""
         if not ways:
             return []
         nodes = filling.problem.nodes
@@ -191,7 +191,7 @@ class PolluxCounts(PolluxPolicy):
     name = "pollux:counts"
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted GPUs of each job; see `MalleableBaseline.wants`."""
         total, fair_s = open_gpus(filling), self.fair_s(filling, ways)
         kept, held = self.kept(filling), held_by(filling)
         size = float(filling.problem.nodes.capacity[:, 0].max(initial=1.0))

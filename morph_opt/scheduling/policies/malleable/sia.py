@@ -57,7 +57,7 @@ class Sia(MalleableBaseline):
         return replace(decision, report=report)
 
     def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
-        """See the class."""
+        """Return the wanted configuration of each job; see `MalleableBaseline.wants`."""
         columns, sizes = self._configurations(filling, ways)
         index = {(name, gpus): k for k, (name, _, gpus) in enumerate(columns)}
         held = held_by(filling)
@@ -121,7 +121,7 @@ class Sia(MalleableBaseline):
     def _configurations(
         self, filling: Filling, ways: list[JobWays]
     ) -> tuple[list[Column], list[int]]:
-        """Return columns with a published shape, and the GPUs of a node of each class."""
+        """Return the columns of published shapes, and the GPUs per node of each class."""
         sizes = [round(size) for size in filling.problem.nodes.capacity[:, 0].tolist()]
         found = {
             (way.node_class, len(way.parts), way.gpus)

@@ -48,7 +48,7 @@ class Makespan(Objective[OwedShares | None]):
         return self._shares.observe(state) if len(state.cluster.gpu_types) > 1 else None
 
     def levels(self, problem: RoundProblem, data: OwedShares | None) -> tuple[Level, ...]:
-        """Return the level ``makespan``, or those of `FollowShares`."""
+        """Return the level ``makespan``, or the levels of `FollowShares`."""
         return WorkRates().levels(problem) if data is None else self._shares.levels(problem, data)
 
 

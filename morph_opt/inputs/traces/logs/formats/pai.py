@@ -38,7 +38,7 @@ _PERCENT = 100
 
 
 class _Tasks:
-    """GPUs of the tasks of one job, together."""
+    """Sum of the GPUs of one job's tasks."""
 
     __slots__ = ("end_s", "gpus", "rounded", "shared", "start_s", "types")
 
@@ -92,7 +92,7 @@ class PaiReader(TableReader):
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
-        """Recognise the format by a state in its place; a folder by the name of its job table."""
+        """Recognise the format by a state in its column; a folder by the name of its job table."""
         cells = cls.split(head.line)
         is_job = len(cells) == len(_JOB) and (cells[3] in cls.statuses or set(cells) == set(_JOB))
         return {} if is_job or head.files & set(JOB_TABLES) else None
@@ -102,7 +102,7 @@ class PaiReader(TableReader):
         return _JOB
 
     def files(self) -> Sequence[Path]:
-        """Return both tables."""
+        """Return the paths of the job table and the task table."""
         return self.path, self._task_path
 
     def records(self) -> Iterator[Record]:

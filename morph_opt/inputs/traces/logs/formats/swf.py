@@ -106,7 +106,7 @@ class SwfReader(TableReader):
 
     @staticmethod
     def _known(row: Row, field: str) -> float | None:
-        """Return a number; None for -1, which stands for a missing one."""
+        """Return a number; None for -1, which marks a missing one."""
         value = row.number(field, at_least=-1e12)
         return None if value == _MISSING else value
 

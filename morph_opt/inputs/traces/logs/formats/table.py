@@ -66,8 +66,8 @@ USUAL: dict[str, str] = {
     "deadline": "deadline deadlinetime due duedate duetime",
     "deadline_after": "",
 }
-"""Names of columns by meaning: usual ones, after bars ambiguous ones. ``deadline_after`` counts
-from the submission and is never guessed."""
+"""Names of columns by meaning: usual ones, then ambiguous ones after a bar. ``deadline_after``
+counts from the submission and is never guessed."""
 
 _SPANS = ("duration", "wait", "deadline_after")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)

@@ -46,9 +46,9 @@ MILLISECONDS_FROM = _SCALES[0][0]
 _UNSET = frozenset((2.0**31 - 1, 2.0**32 - 2, 2.0**32 - 1))
 """Largest numbers of 31 and 32 bits, which schedulers store for "no time"."""
 _UNSET_UNTIL, _UNSET_FROM = 2 * 86400.0, 7_258_118_400.0
-"""Bounds of instants that stand for "no time": in 1970, or from the year 2200 on."""
+"""Bounds of instants that mean "no time": in 1970, or from the year 2200 on."""
 _FAR_S = 3600.0
-"""Least submission, in seconds from 0, with which a 0 stands for "no time"."""
+"""Least submission time, in seconds, at which an instant of 0 means "no time"."""
 
 
 def zone_of(name: str) -> tzinfo:
@@ -86,7 +86,7 @@ def epoch_s(value: float) -> float:
 
 
 def is_unset(instant_s: float, submit_s: float) -> bool:
-    """Return whether an instant stands for "no time": 0, -1, 1970, or beyond all calendars."""
+    """Return whether an instant means "no time": 0, -1, 1970, or beyond all calendars."""
     if submit_s >= EPOCH_FROM:
         past = instant_s <= _UNSET_UNTIL or instant_s >= _UNSET_FROM
         return past or instant_s in _UNSET

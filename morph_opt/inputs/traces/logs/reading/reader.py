@@ -228,7 +228,7 @@ class Reader(ABC):
         return self.set_or_none(self._clocked(text, row, field), submit_s)
 
     def set_or_none(self, instant_s: float, submit_s: float | None) -> float | None:
-        """Return an instant; None, with a note, if it stands for "no time"."""
+        """Return an instant; None, with a note, if it means "no time"."""
         if submit_s is None or not is_unset(instant_s, submit_s):
             return instant_s
         self.find("unset-times")
@@ -298,7 +298,7 @@ NOTHING = frozenset(
 
 
 def is_nothing(text: str) -> bool:
-    """Return whether a cell stands for no value."""
+    """Return whether a cell means "no value"."""
     return text in NOTHING or text.startswith(("0000-00-00", "0000/00/00"))
 
 

@@ -107,7 +107,7 @@ class Report:
 
     @property
     def gpu_seconds(self) -> float | None:
-        """GPU-seconds that the jobs held; None if that of any is unknown."""
+        """GPU-seconds that the jobs held; None if some job's are unknown."""
         return None if self._unknown else self._gpu_micros / MICRO
 
     def found(

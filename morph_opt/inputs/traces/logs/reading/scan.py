@@ -82,7 +82,7 @@ class Scan:
         self._window = window_of(window, zone, absolute=absolute) if window else None
 
     def jobs(self) -> Iterator[LogRow]:
-        """Yield the jobs in the order of the log; those of several rows come last.
+        """Yield the jobs in the order of the log; jobs of several rows come last.
 
         Raises
         ------
