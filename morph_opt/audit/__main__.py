@@ -39,7 +39,7 @@ def make_parser() -> LineParser:
         help="seconds between two instants (3600)",
     )
     add("--json", type=Path, metavar="FILE", help="write every instant as JSON")
-    add("--picture", type=Path, metavar="FILE", help=f"draw it: {', '.join(PICTURES)}")
+    add("--picture", type=Path, metavar="FILE", help=f"picture to write: {', '.join(PICTURES)}")
     add_reading(parser)
     return parser
 

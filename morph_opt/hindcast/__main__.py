@@ -51,7 +51,7 @@ def make_parser() -> LineParser:
         help="seed of the shaking (0); replay k draws by N and k",
     )
     parser.add_argument("--json", action="store_true", help="print all figures, as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_options(parser.add_argument_group("jobs of the log (docs/logs.md)"), LogOptions)
     return parser
 

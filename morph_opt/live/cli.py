@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LOOKS = {
     "observe": "decide as if it acted, and log what it would do and what happens instead",
-    "advise": "the same, and write the commands for somebody to carry out",
-    "act": "carry them out, within the powers that the settings name",
+    "advise": "decide as observe does, and write the commands for somebody to carry out",
+    "act": "decide, and carry out the commands within the powers that the settings name",
 }
 FOLDER = Path("runs/live")
 
@@ -32,7 +32,7 @@ def make_parser() -> LineParser:
     """Build the parser."""
     parser = LineParser(
         prog="python -m morph_opt.live",
-        description="Beside a real Slurm, or Kubernetes (experimental): look, advise, or act "
+        description="Control a running Slurm, or Kubernetes (experimental): look, advise, or act "
         "within powers that are all off until they are named.",
         epilog="Exit status: 0 done; 2 bad usage or input, no answer, no right, or another "
         "controller: nothing was done.",
@@ -43,7 +43,9 @@ def make_parser() -> LineParser:
         _common(one)
         one.add_argument("--turns", type=whole(1, 10**9), metavar="N", help="end after N turns")
         one.add_argument("--watch", action="store_true", help="show each turn in the terminal")
-        one.add_argument("--policy", default="milp", metavar="NAME", help="default milp")
+        one.add_argument(
+            "--policy", default="milp", metavar="NAME", help="policy that decides (milp)"
+        )
         add_options(one, Scheduler, OPTIONS)
         one.add_argument(
             "--belief",
@@ -60,7 +62,7 @@ def make_parser() -> LineParser:
         "--older-than",
         type=whole(1, 10**9),
         metavar="S",
-        help="release only if the last turn is older, in seconds: for a watchdog by cron",
+        help="release only if the last turn is older than S seconds: for a watchdog by cron",
     )
     again = commands.add_parser("replay", help="write the run folder of an audit log")
     again.add_argument(

@@ -43,7 +43,7 @@ class Drawn:
     trace: str = option("base", "trace or log that jobs come from", metavar="TRACE")
     cluster: str | None = option(
         None,
-        "nodes of today: spec, graph or short form (those of the trace)",
+        "nodes of today: spec, graph or short form (the trace's)",
         metavar="SPEC.toml|8x8:A800-80GB",
     )
     blocks: str | None = option(
@@ -63,7 +63,9 @@ class Drawn:
 class Statement:
     """Statement to confirm (SLO, share of workloads, confidence), and its workloads."""
 
-    slo: str | None = option(None, "target of each workload", metavar="'p90 queued_s <= 900'")
+    slo: str | None = option(
+        None, "target that each workload must reach", metavar="'p90 queued_s <= 900'"
+    )
     of_workloads: float = option(
         0.9, "share of workloads that must reach the SLO", metavar="SHARE", range=_SHARE
     )
@@ -117,7 +119,7 @@ class Fleet(Statement):
     budget: str | None = option(None, "largest price per hour (default: none)", metavar="USD/h")
     delay_s: float | None = option(
         None,
-        "time for the work in the MILP, in seconds (that of the SLO, or 4 h)",
+        "time for the work in the MILP, in seconds (from the SLO, or 4 h)",
         metavar="S",
         range=Range(60.0, 1e9),
     )
@@ -165,7 +167,7 @@ class Eta:
     """Options of question ``eta``."""
 
     history: str | None = option(
-        None, "draw jobs that arrive from it (none arrive)", metavar="TRACE|FORMAT:PATH"
+        None, "trace or log to draw arrivals from (no job arrives)", metavar="TRACE|FORMAT:PATH"
     )
     continuations: int = option(
         50, "number of futures that are drawn", metavar="N", range=Range(5, 10_000, whole=True)

@@ -301,7 +301,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
         "(with --resume)",
     )
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
-    group.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    group.add_argument("--quiet", action="store_true", help="print no progress and no notes")
     group.add_argument(
         "--watch", action="store_true", help="show figures of the run in the terminal while it runs"
     )
@@ -309,7 +309,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
         "--explain", action="store_true", help="explain every round, in explain.jsonl of the run"
     )
     group.add_argument(
-        "--dump-rounds", type=Path, metavar="DIR", help="write states for python -m morph_opt.round"
+        "--dump-rounds", type=Path, metavar="DIR", help="write states that the command round reads"
     )
     group.add_argument(
         "--dump-every", type=whole(1, 10**9), metavar="N", help="write every N-th round (1)"

@@ -199,12 +199,12 @@ def make_parser() -> LineParser:
         prog="python -m morph_opt.report.picture", description="Draw finished runs as SVG."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="PICTURE")
-    timeline = commands.add_parser("timeline", help="GPUs by node over time, of one run")
+    timeline = commands.add_parser("timeline", help="draw the GPUs of one run by node over time")
     timeline.add_argument("run", type=Path, metavar="RUN", help="run folder")
     timeline.add_argument(
         "--colour", choices=GROUPS, default="model", help="grouping that colours show (model)"
     )
-    cdf = commands.add_parser("cdf", help="distributions over jobs, a line per run")
+    cdf = commands.add_parser("cdf", help="draw distributions over jobs, a line per run")
     cdf.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
     cdf.add_argument("--of", choices=tuple(MEASURES), default="jct", help="measure to draw (jct)")
     for command in (timeline, cdf):

@@ -51,9 +51,9 @@ def make_parser() -> LineParser:
         "--snapshot",
         type=Path,
         metavar="FILE",
-        help="write what --from reads as a snapshot for --state, .json or .json.gz",
+        help="write the answers of --from as a snapshot for --state, .json or .json.gz",
     )
-    add("--policy", default="milp", metavar="NAME", help="default milp")
+    add("--policy", default="milp", metavar="NAME", help="policy that decides (milp)")
     add_options(parser, Scheduler, OPTIONS)
     add(
         "--seed",

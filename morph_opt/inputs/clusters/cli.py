@@ -23,16 +23,18 @@ def make_parser() -> LineParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     spec = "TOML spec, graph (.graphml, .json) or short form such as 8x8"
-    show = commands.add_parser("show", help="print it as a tree")
+    show = commands.add_parser("show", help="print a topology as a tree")
     show.add_argument("spec", help=spec)
-    between = commands.add_parser("between", help="print what is between two nodes")
+    between = commands.add_parser(
+        "between", help="print the path between two nodes, and its bandwidth"
+    )
     between.add_argument("spec", help=spec)
     for end in ("one", "other"):
         between.add_argument(end, metavar="NODE", help=f"name of the {end} node")
-    draw = commands.add_parser("draw", help="draw it as a picture")
+    draw = commands.add_parser("draw", help="draw a topology as a picture")
     draw.add_argument("spec", help=spec)
     draw.add_argument("--out", required=True, type=Path, help="picture to write, .svg or .png")
-    export = commands.add_parser("export", help="write it as a graph that networkx reads")
+    export = commands.add_parser("export", help="write a topology as a graph that networkx reads")
     export.add_argument("spec", help=spec)
     export.add_argument(
         "--out", required=True, type=Path, help="graph to write, .graphml or .json (node-link)"

@@ -19,11 +19,13 @@ def make_parser() -> LineParser:
         description="Public data sets: list them, fetch one with checksums, print where one is.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="known data sets and where they are on this machine")
+    commands.add_parser("list", help="list data sets and their folders on this machine")
     get = commands.add_parser("fetch", help="download a data set and verify its checksums")
     get.add_argument("name", help=", ".join(DATASETS))
     get.add_argument("--base-url", help="a mirror with the same files")
-    where = commands.add_parser("path", help=f"folder in use: ${DATA_VARIABLE} first, then cache")
+    where = commands.add_parser(
+        "path", help=f"print the folder in use: ${DATA_VARIABLE}, else cache"
+    )
     where.add_argument("name", nargs="?", default="morphling", help=", ".join(DATASETS))
     return parser
 

@@ -41,7 +41,7 @@ def make_parser() -> LineParser:
     plan = add("plan-profiling", _plan, "choose the runs to profile next")
     _model_arguments(plan, runs_required=False)
     plan.add_argument(
-        "--count", type=whole(1, 1000), default=4, metavar="N", help="runs to name (default 4)"
+        "--count", type=whole(1, 1000), default=4, metavar="N", help="number of runs (default 4)"
     )
     _max_gpus(plan, 64, "largest number of GPUs of a candidate")
     plan.add_argument(
@@ -59,7 +59,7 @@ def make_parser() -> LineParser:
     predict = add("predict", _predict, "predict seconds per iteration, with uncertainty")
     _model_arguments(predict, runs_required=False)
     predict.add_argument("--shape", help="GPUs per node, such as 8 or 4+4 (default: all)")
-    predict.add_argument("--plan", help="such as dp+ga or pp2-tp4-dp4 (default: all)")
+    predict.add_argument("--plan", help="plan, such as dp+ga or pp2-tp4-dp4 (default: all)")
     _max_gpus(predict, 8, "largest number of GPUs of a shape")
     predict.only(
         "--max-gpus",
@@ -83,9 +83,12 @@ def _memory_arguments(memory: LineParser) -> None:
     from morph_opt.inputs.perf.memory.facts import published_facts
 
     memory.add_argument(
-        "model", choices=sorted(published_facts()), metavar="MODEL", help="model of published size"
+        "model",
+        choices=sorted(published_facts()),
+        metavar="MODEL",
+        help="model with a published size",
     )
-    memory.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
+    memory.add_argument("plan", help="plan, such as zero-offload+gc or pp2-tp4-dp1")
     memory.add_argument("shape", help="GPUs per node, such as 8 or 4+4")
     memory.add_argument(
         "--gpu",

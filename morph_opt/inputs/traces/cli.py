@@ -36,21 +36,19 @@ def make_parser() -> LineParser:
         "--cluster", metavar="SPEC", help="cluster to compare with: file or short form"
     )
     check.add_argument(
-        "--capacity", type=Path, metavar="FILE", help="GPUs over time: date,...,total"
+        "--capacity", type=Path, metavar="FILE", help="table of GPUs over time: date,...,total"
     )
     check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--rows", action="store_true", help="add a line per job to the JSON")
     check.only_with("--rows", "--json")
-    describe = commands.add_parser(
-        "describe", help="sizes, run times, queueing, states of its jobs"
-    )
+    describe = commands.add_parser("describe", help="describe the jobs of a log")
     _add_log(describe)
     describe.add_argument("--out", type=Path, metavar="DIR", help="folder for a page and a picture")
     describe.add_argument(
         "--pictures", choices=("svg", "png", "pdf"), default="svg", help="form of the picture (svg)"
     )
     describe.only_with("--pictures", "--out")
-    _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
+    _add_capacity(commands.add_parser("capacity", help="make node events of a capacity over time"))
     return parser
 
 
@@ -73,12 +71,12 @@ def _add_capacity(parser: LineParser) -> None:
     )
     parser.add_argument("path", type=Path, metavar="FILE", help="table of the capacity")
     parser.add_argument(
-        "--trace", required=True, metavar="FORMAT:PATH", help="log whose first job is at 0"
+        "--trace", required=True, metavar="FORMAT:PATH", help="log that is replayed with the events"
     )
     parser.add_argument(
-        "--cluster", required=True, metavar="SPEC", help="largest size of the cluster"
+        "--cluster", required=True, metavar="SPEC", help="cluster at its largest size"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="else the events are printed")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the events (stdout)")
     add_reading(parser)
 
 

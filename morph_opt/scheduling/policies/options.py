@@ -89,7 +89,7 @@ class DecisionOptions:
     )
     seed: int = option(
         0,
-        "seed of the solver or of a randomised policy (that of --seed)",
+        "seed of the solver or of a randomised policy (--seed)",
         flag="--solver-seed",
         range=SEEDS,
     )
@@ -117,8 +117,7 @@ class DecisionOptions:
     )
     waste_filter: float | None = option(
         None,
-        "milp: of workers on several GPU types leave out what wastes more of the GPUs' speed than "
-        "this share (none)",
+        "largest share of the GPUs' speed that milp lets workers on several GPU types waste (any)",
         metavar="SHARE",
         range=Range(0.0, 1.0),
         marks=_MILP,
@@ -196,8 +195,8 @@ class Scheduler(DecisionOptions):
     chosen: str | None = None
     belief: str = option(
         "truth",
-        "speeds that the policy sees: truth, model, table, or measured[:PRIOR], what pairs and "
-        "places were seen to do",
+        "speeds that the policy sees: truth, model, table, or measured[:PRIOR]: observed in this "
+        "run, else PRIOR for pairs",
         metavar="NAME",
     )
     online_fit: bool = option(False, "correct the belief by observed speeds of running jobs")

@@ -50,7 +50,7 @@ def make_parser() -> LineParser:
         prog="python -m morph_opt.shares",
         description="Target shares of a policy for instances from a JSON file.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE.json", help="instances of share problems")
+    parser.add_argument("file", type=Path, metavar="FILE.json", help="JSON file of share problems")
     parser.add_argument(
         "--policy",
         choices=SHARE_POLICIES,
@@ -58,11 +58,11 @@ def make_parser() -> LineParser:
         metavar="POLICY",
         help=f"{', '.join(SHARE_POLICIES)} (default fairness)",
     )
-    parser.add_argument("--id", help="one instance of the file")
+    parser.add_argument("--id", help="solve this instance of the file only")
     parser.add_argument(
         "--oversize",
         action="store_true",
-        help="a gang larger than a type may have a share there, as in the published code",
+        help="let gangs larger than a type have a share there, as in the published code",
     )
     return parser
 

@@ -53,17 +53,20 @@ class ReplayConfig:
     )
     restart_s: float = option(
         260.0,
-        "start-up of every start and change, seconds; repeat for single models",
+        "start-up seconds of every start and change; repeat for single models",
         metavar="S|MODEL=S",
         range=_STARTS,
         by_name="restart_s_by_model",
         common=True,
     )
     first_start_s: float | None = option(
-        None, "start-up of first starts (--restart-s; 0 for a log)", metavar="S", range=_STARTS
+        None,
+        "start-up seconds of first starts (--restart-s; 0 for a log)",
+        metavar="S",
+        range=_STARTS,
     )
     restart_s_by_model: Mapping[str, float] = option(
-        {}, "start-up of single models in place of restart_s", range=_STARTS, hidden=True
+        {}, "start-up seconds of single models in place of restart_s", range=_STARTS, hidden=True
     )
     lost_work_s: float = option(
         0.0,
@@ -93,12 +96,15 @@ class ReplayConfig:
     )
     resume_s: float | None = option(
         None,
-        "start-up on the nodes and in the plan held last (--migrate-s)",
+        "start-up seconds of a job back on its last nodes in its last plan (--migrate-s)",
         metavar="S",
         range=_STARTS,
     )
     migrate_s: float | None = option(
-        None, "start-up in the plan held last elsewhere (--restart-s)", metavar="S", range=_STARTS
+        None,
+        "start-up seconds in the last plan on other nodes (--restart-s)",
+        metavar="S",
+        range=_STARTS,
     )
 
     def __post_init__(self) -> None:
