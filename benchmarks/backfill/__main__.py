@@ -196,7 +196,7 @@ class Replay:
             fair_share=self.usage.factor[one.user],
             nodes=one.nodes,
             cpus=float(one.nodes * one.gpus_per_node),
-        )
+        ).total
 
     def _compute(self, now_s: float) -> None:
         used = [

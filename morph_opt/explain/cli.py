@@ -24,7 +24,9 @@ def make_parser() -> LineParser:
         description="Explain why a job of a finished run was queued or got its allocation.",
     )
     hours = Number(Range(0.0, 1e9))
-    parser.add_argument("run", type=Path, metavar="RUN", help="run folder of the policy milp")
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="run folder of milp, easy, conservative or slurm"
+    )
     parser.add_argument("job", metavar="JOB", help="name of the job")
     parser.add_argument(
         "--from-h", type=hours, default=0.0, metavar="H", help="start of the window, in hours (0)"

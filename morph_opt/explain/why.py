@@ -18,12 +18,13 @@ from morph_opt.core.documents.fields import read_given
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.units import HOUR_S
-from morph_opt.replay.run import at_each, hours, reasons, require_explained, round_at
+from morph_opt.replay.run import at_each, hours, reasons, round_at
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
 from morph_opt.scheduling.explanation.report import UnexplainedError
 from morph_opt.scheduling.policies.options import PolicyOptions
+from morph_opt.scheduling.policies.registry import require_reasons
 from morph_opt.simulation.events.log import (
     Cancelled,
     Completed,
@@ -112,7 +113,7 @@ def why(
     Parameters
     ----------
     folder
-        Run folder of the policy ``milp``.
+        Run folder of a policy that states reasons: ``milp``, ``easy``, ``conservative``, ``slurm``.
     job
         Name of the job.
     from_s, until_s
@@ -124,17 +125,17 @@ def why(
     Raises
     ------
     InputError
-        If the folder holds no finished run of ``milp``, or the job is not active in the window.
+        Run folder of a policy with reasons: ``milp``, ``easy``, ``conservative`` or ``slurm``.
     """
     path = Path(folder)
     events = tuple(read.read_run(path).events)
     live = _live_table(path)
     if live is not None:
-        require_explained(live.text("policy"), path)
+        require_reasons(live.text("policy"), file=str(path))
         reasons_of = partial(_kept_reasons, path, live)
     else:
         scenario = read_scenario(path / CONFIG)
-        require_explained(scenario.scheduler.policy, path)
+        require_reasons(scenario.scheduler.policy, file=str(path))
         reasons_of = partial(reasons, scenario)
     found = stretches(events, job, from_s, until_s)
     if not found:
@@ -194,7 +195,7 @@ def _kept_reasons(
         if job not in {known.job.name for known in snapshot.state.jobs}:
             return f"{job}: took no part in the decision"
         try:
-            return decide_round(snapshot, options).why(job)
+            return decide_round(snapshot, options, policy=live.text("policy")).why(job)
         except UnexplainedError as error:
             return f"{job}: {error}"
 

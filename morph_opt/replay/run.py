@@ -20,6 +20,7 @@ from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
+from morph_opt.scheduling.policies.registry import require_reasons
 from morph_opt.scheduling.strict.rules import AllocationError
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.engine import Engine
@@ -476,19 +477,6 @@ def recorded_decision(
 # ---------------------------------------------------------------- reasons afterwards
 
 
-def require_explained(policy: str, folder: Path | None = None) -> None:
-    """Refuse to explain decisions of policies other than ``milp``.
-
-    Raises
-    ------
-    InputError
-        Unless the policy is ``milp``.
-    """
-    if policy != "milp":
-        rule = f"explains the policy milp only, not {policy!r}"
-        raise InputError(rule, file=None if folder is None else str(folder))
-
-
 def round_at(events: Iterable[Event], at_s: float) -> RoundDecided:
     """Return the round at an instant, or the next one after it.
 
@@ -540,7 +528,7 @@ def repeated(
 def reasons(
     scenario: Scenario, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
-    """Yield the reason for a job's allocation in each of these rounds, by solving them again.
+    """Yield the reason for a job's allocation in each of these rounds, by deciding them again.
 
     Raises
     ------
@@ -557,12 +545,15 @@ def reasons(
     def told() -> Iterator[tuple[float, str]]:
         for state, decided in repeated(prepared, events, wanted):
             again = prepared.policy.decide(state)
-            if again.evidence is None:
+            if again.reason is not None:
+                text = again.reason(job)
+            elif again.evidence is None:
                 continue
-            try:
-                text = job_text(explainer.explain(again.evidence, again.allocation), job)
-            except UnexplainedError as error:
-                text = f"{job}: {error}"
+            else:
+                try:
+                    text = job_text(explainer.explain(again.evidence, again.allocation), job)
+                except UnexplainedError as error:
+                    text = f"{job}: {error}"
             if again.allocation.by_job().get(job) != decided.allocation.by_job().get(job):
                 text += "\n(solved again, it gets something else: a tie or a time limit)"
             yield state.time_s, text
@@ -576,13 +567,13 @@ def reason_at(scenario: Scenario, events: Sequence[Event], job: str, at_s: float
     Raises
     ------
     InputError
-        If the policy is not ``milp``, or there is no such round or job.
+        If the policy states no reasons, or there is no such round or job.
     """
-    require_explained(scenario.scheduler.policy)
+    require_reasons(scenario.scheduler.policy)
     wanted = {round_at(events, at_s).index}
     found = list(reasons(scenario, events, wanted, job))
     if not found:
-        raise InputError("the round has no jobs", field="job")
+        raise InputError("the round has no jobs, or its policy states no reasons", field="job")
     return found[-1]
 
 

@@ -81,7 +81,7 @@ def make_parser() -> LineParser:
         "--format", choices=("json", "text"), default="json", help="format of stdout (default json)"
     )
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
-    for option in ("--why", "--explain", "--explain-jobs", "--explain-nodes"):
+    for option in ("--explain", "--explain-jobs", "--explain-nodes"):
         parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")
     parser.only("--write-model", "is of the policy milp only", lambda given: given.policy == "milp")
     parser.only(
@@ -107,7 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.scheduling.decision.rules.spec import read_rules
     from morph_opt.scheduling.explanation.conflict import RuleConflictError
     from morph_opt.scheduling.policies.auto import AUTO
-    from morph_opt.scheduling.policies.registry import resolve
+    from morph_opt.scheduling.policies.registry import require_reasons, resolve
 
     if arguments.write_model is not None:
         form_of(arguments.write_model, "--write-model")
@@ -120,6 +120,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if name in OPTIONS
     }
     decider = resolve(arguments.policy, given.get("objective", AUTO))
+    if arguments.why is not None:
+        require_reasons(arguments.policy, field="--why")
     decider.require_understood(given)
     rules = given.pop("rules", None)
     live = _live(arguments)

@@ -27,7 +27,13 @@ from morph_opt.scheduling.policies.auto import AUTO, chosen
 from morph_opt.scheduling.policies.base import Decision, Policy, decision_of
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
-from morph_opt.scheduling.policies.registry import BASELINES, POLICIES, Decider, resolve
+from morph_opt.scheduling.policies.registry import (
+    BASELINES,
+    POLICIES,
+    Decider,
+    require_reasons,
+    resolve,
+)
 from morph_opt.scheduling.policies.steps import SOLVING
 from morph_opt.scheduling.solvers.outcome import Limits
 from morph_opt.scheduling.solvers.registry import make_solver
@@ -180,17 +186,24 @@ class RoundDecision:
         return "\n".join(lines) + "\n"
 
     def why(self, job: str) -> str:
-        """Explain what a job got: its value, its best option, and which jobs would pay.
+        """Explain what a job got.
+
+        Under ``milp``: its value, its best option, and which jobs would pay. Under batch policies:
+        its place in the queue, its nodes, its planned start, and who is in its way.
 
         Raises
         ------
         InputError
-            If the round has no such job, or its policy proves nothing.
+            If the round has no such job, or its policy states no reasons.
         """
         require_type("job", job, str)
+        if self.decision.reason is not None:
+            return self.decision.reason(job)
         evidence = self.decision.evidence
         if evidence is None:
-            raise InputError(f"explains the policy milp only, not {self.policy!r}", field="policy")
+            require_reasons(self.policy, field="policy")
+            rule = f"policy {self.policy!r} states no reasons in this round"
+            raise InputError(rule, field="policy")
         explainer = make_explainer(self.options, Effort(jobs=0, named=(job,)))
         return job_text(explainer.explain(evidence, self.decision.allocation), job)
 

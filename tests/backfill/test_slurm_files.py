@@ -135,4 +135,5 @@ class TestFairShare:
     def test_a_priority_adds_its_weighted_factors(self) -> None:
         weights = Weights(age=1_000.0, fair_share=100.0, job_size=10.0, max_age_s=100.0)
         found = priority(weights, Totals(4, 256.0), age_s=50.0, fair_share=0.5, nodes=2, cpus=128.0)
-        assert found == 500 + 50 + 5
+        assert found.total == 500 + 50 + 5
+        assert str(found) == "priority 555: age 500 + fair share 50 + job size 5"

@@ -106,7 +106,7 @@ round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
 round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
-round STATE --policy fifo --why a | argument --why: explains the policy milp only
+round STATE --policy fifo --why a | --why: explains milp, easy, conservative and slurm only
 round --state s.json --from slurm:a,b | --state: give either --state or --from
 round --from lsf:a,b | --from: must be one of slurm:FILE,FILE
 round STATE --policy fifo --explain | argument --explain: explains the policy milp only

@@ -118,11 +118,17 @@ def test_runs_that_cannot_be_explained_are_refused(
     assert complaint in said.err
 
 
-def test_only_runs_of_milp_are_explained(folder: Path, tmp_path: Path) -> None:
+def test_only_runs_of_policies_with_reasons_are_explained(folder: Path, tmp_path: Path) -> None:
     mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
-    with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
+    with pytest.raises(
+        InputError,
+        match="explains milp, easy, conservative and slurm only, not 'srtf'",
+    ):
         why(tmp_path / "r", "j0", rounds=5)
-    with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
+    with pytest.raises(
+        InputError,
+        match="explains milp, easy, conservative and slurm only, not 'srtf'",
+    ):
         mo.Scenario(TRACE, "1x4", policy="srtf").run().why("j0", 0.0)
     with pytest.raises(InputError, match=r"mo\.read_run"):
         runs.read.read_run(folder).why("j0", 0.0)

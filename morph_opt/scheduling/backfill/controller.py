@@ -107,6 +107,11 @@ class Controller:
             each for each in (self._event_s, free_s, self._next_cycle(), math.inf) if each > now_s
         )
 
+    @property
+    def cycle_s(self) -> float:
+        """Instant of the next cycle of backfill that could start a job; infinite without one."""
+        return self._next_cycle()
+
     def starts(
         self,
         now_s: float,

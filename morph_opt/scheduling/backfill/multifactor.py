@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 
 from morph_opt.core.domain import Cluster
@@ -227,6 +227,27 @@ class Totals:
         return cls(len(cluster.nodes), float(sum(n.type.cpus for n in cluster.nodes)), cluster.gpus)
 
 
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """Priority of a job, by factor: each weight times its factor, 0 to 1."""
+
+    age: float = 0.0
+    fair_share: float = 0.0
+    job_size: float = 0.0
+    qos: float = 0.0
+    partition: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """Their sum without its fraction, as Slurm shows it."""
+        return int(self.age + self.fair_share + self.job_size + self.qos + self.partition)
+
+    def __str__(self) -> str:
+        parts = [(one.name.replace("_", " "), getattr(self, one.name)) for one in fields(self)]
+        said = " + ".join(f"{name} {value:.0f}" for name, value in parts if round(value))
+        return f"priority {self.total}: {said}" if said else f"priority {self.total}"
+
+
 def priority(
     weights: Weights,
     totals: Totals,
@@ -237,7 +258,7 @@ def priority(
     cpus: float,
     qos: float = 0.0,
     partition: float = 0.0,
-) -> int:
+) -> Priority:
     """Return the priority of a job.
 
     Parameters
@@ -255,10 +276,10 @@ def priority(
     """
     age = min(1.0, age_s / weights.max_age_s) if weights.max_age_s else 0.0
     size = (nodes / totals.nodes + (cpus / totals.cpus if totals.cpus else 0.0)) / 2.0
-    return int(
-        weights.age * age
-        + weights.fair_share * fair_share
-        + weights.job_size * (1.0 - size if weights.favor_small else size)
-        + weights.qos * qos
-        + weights.partition * partition
+    return Priority(
+        weights.age * age,
+        weights.fair_share * fair_share,
+        weights.job_size * (1.0 - size if weights.favor_small else size),
+        weights.qos * qos,
+        weights.partition * partition,
     )

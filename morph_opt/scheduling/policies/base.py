@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -102,6 +103,9 @@ class Decision:
     next_s
         Instant at which the policy wants to decide again if nothing happens before, where rounds
         begin at events; None for none. Rounds at intervals ignore it.
+    reason
+        Function from the name of a job of the round to why it got what it got, in a sentence, valid
+        until the policy decides again; None for policies that state none.
     """
 
     allocation: Allocation
@@ -109,6 +113,7 @@ class Decision:
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
     steady: bool = False
     next_s: float | None = None
+    reason: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         require_type("allocation", self.allocation, Allocation)

@@ -206,6 +206,7 @@ _BASELINES: list[BaselineSpec] = [
         BATCH,
         ("durations",),
         limits="needed",
+        reasons=True,
     ),
     PolicySpec(
         "conservative",
@@ -215,6 +216,7 @@ _BASELINES: list[BaselineSpec] = [
         BATCH,
         ("durations",),
         limits="needed",
+        reasons=True,
         memory=True,
     ),
     PolicySpec(
@@ -227,6 +229,7 @@ _BASELINES: list[BaselineSpec] = [
         memory=True,
         own_times="passes, cycles and epilogs as slurm.conf or Slurm's defaults time them",
         limits="planned",
+        reasons=True,
         of_files=_slurm,
     ),
     PolicySpec(

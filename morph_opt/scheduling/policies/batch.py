@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,11 +25,13 @@ from morph_opt.core.domain import (
     Placement,
     RoundState,
 )
+from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.placement import held_by_part, sides_of
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
 from morph_opt.scheduling.backfill.queue import Demand, Free, Planned, Running, Start, Waiting
+from morph_opt.scheduling.backfill.reasons import Look, Outlook, duration
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
 from morph_opt.scheduling.policies.blind import limit_of
 from morph_opt.scheduling.strict.facts import RunLookup
@@ -200,7 +204,74 @@ class BatchPolicy(Policy):
                 if requests.runs(job, made):
                     held.append(made)
         status = "heuristic" if state.jobs else "idle"
-        return Decision(Allocation(tuple(held)), RoundReport(status), next_s=next_s)
+        allocation = Allocation(tuple(held))
+        return Decision(
+            allocation,
+            RoundReport(status),
+            next_s=next_s,
+            reason=partial(self._reason, state, allocation),
+        )
+
+    @abstractmethod
+    def outlook(
+        self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
+    ) -> Outlook:
+        """Return what the rules make of the jobs that wait after a decision.
+
+        Parameters
+        ----------
+        state
+            The round.
+        queue
+            Jobs that wait, in order.
+        free, running
+            Nodes and jobs after the decision; ``free`` may be changed.
+        """
+
+    def request(self, job: Job, one: Waiting) -> Waiting:
+        """Return the request of a job with its queue and rank."""
+        del job
+        return one
+
+    def _reason(self, state: RoundState, allocation: Allocation, name: str) -> str:
+        """Return why a job got what it got, in one sentence.
+
+        Raises
+        ------
+        InputError
+            If the round has no such job.
+        """
+        assert self._requests is not None
+        requests, granted, now_s = self._requests, allocation.by_job(), state.time_s
+        names = [known.job.name for known in state.jobs]
+        if name not in names:
+            rule = f"the round has no job {name!r}{did_you_mean(name, names)}"
+            raise InputError(f"{rule}; it has {', '.join(names[:8])}", field="job")
+        free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
+        running, waiting = [], []
+        for number, known in enumerate(state.jobs):
+            count, demand, allowed = requests.of(known.job)
+            limit_s = self.limit_s(known.job)
+            held = granted.get(known.job.name)
+            if held is None:
+                one = Waiting(number, count, demand, limit_s, allowed, priority=known.job.priority)
+                waiting.append(self.request(known.job, one))
+                continue
+            nodes = sum(1 << node for node in held.placement.nodes)
+            free.take(nodes, demand)
+            fresh = known.running is None
+            end_s = now_s + limit_s if fresh else _ends_s(known, limit_s, now_s)
+            running.append(Running(number, end_s, nodes, demand))
+            if known.job.name == name:
+                word = "starts" if fresh else "runs on, as no job is stopped"
+                return f"{name}: {word}; its limit ends in {duration(end_s - now_s)}"
+        queue = in_order(waiting)
+        shown = Free(free.amounts, free.down)
+        outlook = self.outlook(state, queue, free, running)
+        shown.completing = free.completing
+        nodes_of = [node.name for node in state.cluster.nodes]
+        look = Look(now_s, queue, shown, running, names, nodes_of, outlook)
+        return f"{name}: waits; {look.why(names.index(name))}"
 
 
 def _ends_s(known: JobState, limit_s: float, now_s: float) -> float:
@@ -264,6 +335,15 @@ class Easy(BatchPolicy):
         started, _ = easy_pass(state.time_s, in_order(waiting.values()), free, running, self._depth)
         return started, None
 
+    def outlook(
+        self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
+    ) -> Outlook:
+        """See `BatchPolicy`."""
+        _, planned = easy_pass(state.time_s, queue, free, running, self._depth)
+        first = "job has" if self._depth == 1 else f"{self._depth} jobs have"
+        rule = f"no planned start: under EASY only the first blocked {first} one"
+        return Outlook({one.job: one for one in planned}, rule=rule)
+
 
 class Conservative(BatchPolicy):
     """Conservative backfill: every job has a planned start, and no later job delays it.
@@ -304,6 +384,21 @@ class Conservative(BatchPolicy):
         started, planned = conservative_pass(state.time_s, ordered, free, running, carried)
         self.planned = {state.jobs[one.job].job.name: one for one in planned}
         return started, min((one.start_s for one in planned), default=None)
+
+    def outlook(
+        self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
+    ) -> Outlook:
+        """See `BatchPolicy`."""
+        del free, running
+        names = ((one.job, state.jobs[one.job].job.name) for one in queue)
+        return Outlook(
+            {
+                job: replace(self.planned[name], job=job)
+                for job, name in names
+                if name in self.planned
+            },
+            rule="no planned start: its nodes are down, or fit it at no time",
+        )
 
 
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:

@@ -65,6 +65,8 @@ class PolicySpec(Generic[Made_co]):
     limits
         Use of time limits in place of the work left: ``""`` for none, ``"planned"`` if it plans by
         them where there are any, or ``"needed"`` if every job must have one.
+    reasons
+        Whether its decisions state why a job waits, by their evidence or `Decision.reason`.
     of_files
         Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
@@ -87,6 +89,7 @@ class PolicySpec(Generic[Made_co]):
     draws: str = "no"
     own_times: str = ""
     limits: str = ""
+    reasons: bool = False
     of_files: Callable[[str], Maker[Made_co]] | None = None
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "draws",
     "make_objective",
     "make_policy",
+    "require_reasons",
     "resolve",
 ]
 
@@ -205,6 +206,7 @@ POLICIES: Mapping[str, BaselineSpec] = {
         "formulations/round.md",
         MILP_OPTIONS,
         draws="yes",
+        reasons=True,
     ),
     **BASELINES,
 }
@@ -216,6 +218,22 @@ def draws(policy: str, *, packing: bool) -> bool:
     """Return whether the seed has an effect on a policy; True for a user's own."""
     spec = POLICIES.get(policy)
     return spec is None or spec.draws == "yes" or (spec.draws == "packing" and packing)
+
+
+def require_reasons(policy: str, *, field: str | None = None, file: str | None = None) -> None:
+    """Refuse policies of this package that never state why a job waits.
+
+    Raises
+    ------
+    InputError
+        Naming those that do; a user's own may (`Decision.reason`).
+    """
+    spec = POLICIES.get(policy) or POLICIES.get(policy.partition(":")[0])
+    if spec is None or spec.reasons:
+        return
+    *knowing, last = (name for name, one in POLICIES.items() if one.reasons)
+    rule = f"explains {', '.join(knowing)} and {last} only, not {policy!r}"
+    raise InputError(rule, field=field, file=file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from formulations.round.check import check
 from formulations.round.rule_table import RULE_S
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE
-from morph_opt.core.domain import Assignment, JobState, RoundState
+from morph_opt.core.domain import Allocation, Assignment, JobState, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.placement import to_allocation
@@ -63,9 +64,12 @@ class Ruled(Policy):
         view = self._builder.view(state)
         view = replace(view, problem=apply_rules(view, state, self._rules).problem)
         round_ = _Round(state, self._rules, Filling(view))
+        asked = Decision(Allocation(()))
         for level in round_.levels:
-            while round_.take(self._asked(round_.shown(level))):
-                pass
+            refused = True
+            while refused:
+                asked = self._asked(round_.shown(level))
+                refused = round_.take(asked.allocation.assignments)
         if self._policy.remembers:
             self._policy.observe(state)
         selection = round_.filling.selection()
@@ -77,12 +81,12 @@ class Ruled(Policy):
             candidates=view.problem.candidates.count,
             place_ms=1e3 * (time.perf_counter() - began),
         )
-        return Decision(allocation, report)
+        return Decision(allocation, report, reason=round_.reason(asked.reason))
 
-    def _asked(self, state: RoundState) -> tuple[Assignment, ...]:
-        """Return the policy's grants for a state that it does not remember."""
+    def _asked(self, state: RoundState) -> Decision:
+        """Return the policy's decision for a state that it does not remember."""
         policy = deepcopy(self._policy) if self._policy.remembers else self._policy
-        return decision_of(policy, state).allocation.assignments
+        return decision_of(policy, state)
 
 
 class _Round:
@@ -141,6 +145,18 @@ class _Round:
             elif known.running is not None or self._priority[job] >= level:
                 jobs.append(known)
         return replace(state, jobs=tuple(jobs))
+
+    def reason(self, asked: Callable[[str], str] | None) -> Callable[[str], str] | None:
+        """Return the reasons of the policy, with those of jobs that the rules keep back."""
+        if asked is None:
+            return None
+
+        def reason(name: str) -> str:
+            if name in self._refused:
+                return f"{name}: waits; the policy would start it, and a rule is in the way"
+            return asked(name)
+
+        return reason
 
     def take(self, granted: tuple[Assignment, ...]) -> bool:
         """Start and keep granted jobs; return whether some grant could not be carried out."""

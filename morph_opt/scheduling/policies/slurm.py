@@ -16,10 +16,18 @@ from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.slurm.conf import SlurmConf, SlurmPartition, read_slurm_conf, time_s
 from morph_opt.inputs.slurm.shares import ROOT, Association, read_shares
 from morph_opt.scheduling.backfill.controller import Controller, Timing
-from morph_opt.scheduling.backfill.multifactor import Account, Totals, Usage, Weights, priority
+from morph_opt.scheduling.backfill.multifactor import (
+    Account,
+    Priority,
+    Totals,
+    Usage,
+    Weights,
+    priority,
+)
 from morph_opt.scheduling.backfill.nodes import by_load
 from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
-from morph_opt.scheduling.backfill.slurm import Cycle
+from morph_opt.scheduling.backfill.reasons import Outlook, duration
+from morph_opt.scheduling.backfill.slurm import Cycle, backfill_pass
 from morph_opt.scheduling.policies.batch import BatchPolicy, in_order
 
 UNLIMITED_S = 365 * 86_400.0
@@ -212,6 +220,7 @@ class SlurmPolicy(BatchPolicy):
         self._usage: Usage | None = None
         self._users: set[tuple[str, str]] = set()
         self._priority: dict[str, float] = {}
+        self._parts: dict[str, Priority] = {}
         self._computed_s = phase_s
 
     def phased(self, phase_s: float, takes_s: float) -> SlurmPolicy:
@@ -255,13 +264,8 @@ class SlurmPolicy(BatchPolicy):
         fresh = [n for n in waiting if jobs[n].job.name not in self._seen]
         self._seen = {known.job.name for known in jobs}
         self._rank(state, waiting, now_s)
-        for _, one in self._ending:
-            free.take(one.nodes, one.demand)
-        free.completing = self._controller.completing(now_s)
-        if self._least_loaded:
-            free.choose = by_load(lambda node: tuple(free.amounts[node, 1::-1]))
-        requests = in_order(self._request(jobs[n].job, one) for n, one in waiting.items())
-        held = [*running, *(replace(one, end_s=now_s) for _, one in self._ending)]
+        held = self._occupy(free, running, now_s)
+        requests = in_order(self.request(jobs[n].job, one) for n, one in waiting.items())
         started = self._controller.starts(now_s, requests, free, held, fresh)
         for each in started:  # it may end before the next round
             asked, known = waiting[each.job], jobs[each.job]
@@ -274,7 +278,8 @@ class SlurmPolicy(BatchPolicy):
             next_s = min(next_s, self._computed_s + self._weights.period_s)
         return started, next_s if next_s < math.inf else None
 
-    def _request(self, job: Job, one: Waiting) -> Waiting:
+    def request(self, job: Job, one: Waiting) -> Waiting:
+        """Return the request of a job in its partition."""
         assert self._places is not None
         number, partition, nodes = self._places.of(job)
         return replace(
@@ -284,6 +289,47 @@ class SlurmPolicy(BatchPolicy):
             tier=partition.tier,
             priority=self._priority[job.name],
         )
+
+    def outlook(
+        self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
+    ) -> Outlook:
+        """See `BatchPolicy`: what a cycle of backfill would plan at this instant."""
+        timing, now_s = self._timing, state.time_s
+        held = self._occupy(free, running, now_s)
+        names = {one.job: state.jobs[one.job].job.name for one in queue}
+        because = {
+            job: str(self._parts[name]) for job, name in names.items() if name in self._parts
+        }
+        if not timing.backfill:
+            first: dict[int, str] = {}
+            for one in queue:
+                first.setdefault(one.partition, names[one.job])
+            rules = {
+                one.job: "it is the first of its partition that cannot start"
+                if first[one.partition] == names[one.job]
+                else f"sched/builtin looks at no job after {first[one.partition]}, the first of "
+                "its partition that cannot start"
+                for one in queue
+            }
+            return Outlook({}, because, rules)
+        begun, planned = backfill_pass(now_s, queue[: timing.tested], free, held, timing.cycle)
+        next_s = self._controller.cycle_s
+        when = f"the next in {duration(next_s - now_s)}" if next_s < math.inf else "the next one"
+        unplanned = {one.job: f"a cycle of backfill starts it, {when}" for one in begun}
+        some = "the first job" if timing.tested == 1 else f"the first {timing.tested} jobs"
+        beyond = f"a cycle of backfill looks at {some} only (bf_max_job_test)"
+        unplanned |= {one.job: beyond for one in queue[timing.tested :]}
+        rule = f"no planned start within bf_window ({duration(timing.cycle.window_s)})"
+        return Outlook({one.job: one for one in planned}, because, unplanned, rule)
+
+    def _occupy(self, free: Free, running: Sequence[Running], now_s: float) -> list[Running]:
+        """Take what ending jobs still hold, and return them with the running ones."""
+        for _, one in self._ending:
+            free.take(one.nodes, one.demand)
+        free.completing = self._controller.completing(now_s)
+        if self._least_loaded:
+            free.choose = by_load(lambda node: tuple(free.amounts[node, 1::-1]))
+        return [*running, *(replace(one, end_s=now_s) for _, one in self._ending)]
 
     def _end(self, state: RoundState, running: Sequence[Running], now_s: float) -> None:
         """Note the jobs that have ended since the last round."""
@@ -332,7 +378,7 @@ class SlurmPolicy(BatchPolicy):
         totals = Totals.of(state.cluster)
         for number, job in zip(waiting, jobs, strict=True):
             if due or job.name not in self._priority:
-                self._priority[job.name] = priority(
+                parts = priority(
                     self._weights,
                     totals,
                     age_s=now_s - job.submission_s,
@@ -341,6 +387,7 @@ class SlurmPolicy(BatchPolicy):
                     cpus=_cpus(job, totals),
                     partition=self._partition_factor(job),
                 )
+                self._parts[job.name], self._priority[job.name] = parts, parts.total
 
     def _partition_factor(self, job: Job) -> float:
         assert self._places is not None
