@@ -55,6 +55,7 @@ def add_gangs(
     for q in np.flatnonzero(look & known).tolist():
         found.append(_plain_places(layout, parts, only, of_type, mine(q)))
         _add_span(builder, cells, types, (q, 0), [(q, 0, layout.x[members(q)])], found[-1:])
+    room = problem.nodes.capacity[kinds.node_class, 0] // kinds.gpus
     for pool in _pools(problem, types, np.flatnonzero(look & ~known)):
         inside: dict[tuple[int, ...], list[_Gangs]] = {}
         x = [layout.x[members(q)] for q in pool]
@@ -63,7 +64,7 @@ def add_gangs(
             for h, (host, column) in enumerate(zip(hosts[q], of_host, strict=True)):
                 inside.setdefault(tuple(host.tolist()), []).append((q, h, column))
         for within, there in inside.items():
-            entries = _host_places(builder, cells, kinds, types, np.asarray(within), there)
+            entries = _host_places(builder, cells, kinds, types, room, np.asarray(within), there)
             found += entries
             if types.strict[pool[0]]:
                 _add_span(builder, cells, types, there[0][:2], there, entries)
@@ -157,10 +158,15 @@ def _host_places(
     cells: Cells,
     kinds: Kinds,
     types: GangTypes,
+    room: Floats,
     host: Ints,
     gangs: list[_Gangs],
 ) -> list[_Entry]:
-    """Return the parts of a pool in one host, with columns f if it has several cells."""
+    """Return the parts of a pool in one host, with columns f if it has several cells.
+
+    ``room`` is the number of slots of each kind in an idle node, shape (S,). It limits the columns
+    f, as CP-SAT and cuts that multiply columns need finite limits.
+    """
     (q, h, _), found = gangs[0], []
     for g in np.flatnonzero(types.counts[[of for of, _, _ in gangs]].any(axis=0)).tolist():
         there = host[cells.node_class[host] == kinds.node_class[g]]
@@ -172,9 +178,8 @@ def _host_places(
         if len(there) == 1:
             found.append(_place(column, int(there[0]), np.full(column.size, g), count, q))
             continue
-        f = builder.add_columns(
-            "f", np.column_stack([np.full((len(there), 3), (q, h, g)), there]), np.inf
-        )
+        labels = np.column_stack([np.full((len(there), 3), (q, h, g)), there])
+        f = builder.add_columns("f", labels, cells.size[there] * room[g])
         row = np.zeros(1, dtype=np.int64)
         builder.add_rows(
             "parts",

@@ -157,3 +157,20 @@ def test_one_job_under_leaves_and_domains_is_a_small_model() -> None:
     # Alone, it has what is best for it.
     best = float(level.value.max())
     assert optimum(problem, level, "node_pattern") == pytest.approx(best, rel=1e-9)
+
+
+def test_every_whole_column_has_a_finite_limit_that_costs_nothing() -> None:
+    """CP-SAT refuses a model with a column without one."""
+    size = replace(SIZE, jobs=5, nodes=6, candidates=4, leaves=3, mixed=0.2)
+    seen = 0
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        problem = random_round(draw, size)
+        level = plain_level(problem)
+        model = node_pattern.build(problem, level).model
+        assert np.isfinite(model.column_upper[model.integer]).all()
+        if not count(model, "f"):
+            continue
+        seen += 1
+        assert optimum(problem, level) == pytest.approx(optimum(problem, level, "node_assignment"))
+    assert seen > 10
