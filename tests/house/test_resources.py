@@ -21,6 +21,7 @@ STATE_THEM = {
     "morph_opt/inputs/perf/analytic/support.py": "demands that follow from the model's equations",
     "benchmarks/instances/messy.py": "amounts of drawn clusters and demands",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
+    "benchmarks/checks/messy/snapshots.py": "amounts of drawn clusters and demands",
     "benchmarks/checks/replays/documents.py": "imports nothing of the project",
     "benchmarks/checks/replays/places.py": "imports nothing of the project",
 }

@@ -1,0 +1,1 @@
+"""Small messy rounds: are we ever behind a plain MIP?"""
