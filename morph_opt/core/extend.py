@@ -241,7 +241,7 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
         frames = list(traceback.walk_tb(error.__traceback__))[1:]
         if not all(_is_pythons(frame.f_globals) for frame, _ in frames):
             raise
-        rule = f"{name!r} must be callable as {contract}; it is of Python's own library"
+        rule = f"{name!r} must be callable as {contract}; it belongs to Python's own library"
         raise InputError(rule, field=field) from error
 
 
@@ -263,7 +263,7 @@ def require_complete(own: Any, field: str) -> None:
         Naming what it has to have.
     """
     if missing := sorted(getattr(own, "__abstractmethods__", ())):
-        rule = f"{own.__name__} is to be completed: a class of your own has {', '.join(missing)}"
+        rule = f"{own.__name__} is incomplete: a class of your own must define {', '.join(missing)}"
         raise InputError(rule, field=field)
 
 

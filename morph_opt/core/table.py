@@ -52,7 +52,7 @@ class Table:
         rows = [own_value(row) for row in require_each("rows", self.rows, Sequence)]
         object.__setattr__(self, "rows", rows)
         if not self.align or set(self.align) - set("lr"):
-            raise InputError(f"align is of the letters l and r, got {self.align!r}")
+            raise InputError(f"align must consist of the letters l and r, got {self.align!r}")
         if unknown := set(self.formats) - set(self.header):
             raise InputError(f"no such columns: {', '.join(sorted(unknown))}")
         for name, spec in self.formats.items():

@@ -76,7 +76,9 @@ def _run(given: argparse.Namespace) -> int:
         raise InputError("is needed: a log does not name its cluster", field="--cluster")
     chosen = given_options(given, Scheduler)
     if "policy" not in chosen:
-        raise InputError("is needed: the scheduler of the site, say slurm:FILE", field="--policy")
+        raise InputError(
+            "is needed: the scheduler of the site, such as slurm:FILE", field="--policy"
+        )
 
     def progress(done: int) -> None:
         if not given.quiet:

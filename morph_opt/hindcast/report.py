@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from morph_opt.core.table import Table
-from morph_opt.hindcast.statement import CLOSE, FEW_JOBS, Figure, Statement, finite
+from morph_opt.hindcast.statement import VERDICT, Figure, Statement, finite
 
 SCHEMA = "morph-opt/hindcast/1"
 _SHOWN = 8
@@ -88,7 +88,7 @@ def _verdict(mean: Figure) -> str:
         within = "no recorded job waited"
     else:
         within = f"simulated waits reproduce recorded waits within {abs(mean.off):.1%}"
-    end = "" if mean.reproduced else f", and more than {CLOSE:.0%} away"
+    end = "" if mean.reproduced else f", and more than {VERDICT.close:.0%} away"
     more = "" if mean.reproduced else ": no base for forecasts"
     return f"{verdict}: {within}; the recorded mean is {where} the spread{end}{more}"
 
@@ -111,5 +111,5 @@ def _table(title: str, figures: Iterable[Figure]) -> str:
     plain = dict.fromkeys(("recorded s", "simulated s", "2.5 % s", "97.5 % s"), ",.1f")
     text = Table(header, rows, formats=plain).to_text()
     if any(one.few for one in figures):
-        text += f"\n(few jobs: fewer than {FEW_JOBS}, not judged)"
+        text += f"\n(few jobs: fewer than {VERDICT.few_jobs}, not judged)"
     return text

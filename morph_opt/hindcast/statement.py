@@ -10,16 +10,26 @@ from math import isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
+from formulations.parameters import Params
 from morph_opt.core.domain import Job
 from morph_opt.hindcast.recorded import RecordedWaits
 from morph_opt.hindcast.shaken import Shaken
 
-CLOSE = 0.10
-"""Relative difference of the mean that is reproduced even outside the spread."""
-FEW_JOBS = 10
-"""Number of jobs below which a class is not judged."""
-
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictParams(Params):
+    """Verdict on a log (docs/batch-schedulers.md, "Hindcast")."""
+
+    close: float = 0.10
+    """Relative difference of the mean that is reproduced even outside the spread."""
+
+    few_jobs: int = 10
+    """Number of jobs below which a class is not judged."""
+
+
+VERDICT = VerdictParams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +78,12 @@ class Figure:
     @property
     def few(self) -> bool:
         """Whether it covers too few jobs to be judged."""
-        return self.jobs < FEW_JOBS
+        return self.jobs < VERDICT.few_jobs
 
     @property
     def reproduced(self) -> bool:
         """Whether the recorded value is within the spread, or close."""
-        return self.inside or abs(self.off) <= CLOSE
+        return self.inside or abs(self.off) <= VERDICT.close
 
     def relative(self, value: float) -> float:
         """Return the relative difference of a value from the recorded one."""

@@ -174,7 +174,7 @@ class Memory:
     def take(self, picture: Picture) -> list[Happened]:
         """Take in a picture and return what happened since the previous one."""
         if self.cluster not in ("", picture.cluster):
-            rule = f"is of cluster {self.cluster!r}, this is {picture.cluster!r}: another folder"
+            rule = f"is of cluster {self.cluster!r}, this is {picture.cluster!r}: name a new folder"
             raise InputError(rule, file=FILE)
         self.cluster = picture.cluster
         now_s = picture.time_s
@@ -283,10 +283,10 @@ def read_memory(folder: Path) -> Memory:
         instants += [known.submit_s, known.seen_s, known.start_s, known.stop_s, *known.recent_s]
         instants += [known.first_start_s, known.executed_s, known.gpu_s, known.report_s, known.done]
     if any(known.iteration_s <= 0.0 for known in found.jobs.values()):
-        raise read.error("jobs", "is damaged: an iteration takes more than no time")
+        raise read.error("jobs", "is damaged: an iteration must take more than 0 s")
     counts = [found.turns, found.observed, *(known.starts for known in found.jobs.values())]
     if max(map(abs, instants)) > _FURTHEST_S or min(counts) < 0:
-        raise read.error(None, "is damaged: an instant or a count that cannot be")
+        raise read.error(None, "is damaged: it has an impossible instant or count")
     return found
 
 

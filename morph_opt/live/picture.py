@@ -246,7 +246,7 @@ def read_picture(
     """
     found = dict(_CONFIG.findall(config))
     if "BOOT_TIME" not in found:
-        raise InputError("says no BOOT_TIME", field="scontrol show config")
+        raise InputError("states no BOOT_TIME", field="scontrol show config")
     document = Fields(jobs, "", "squeue --json", None)
     rows = document.objects("jobs", None)
     listed = [_seen(row) for row in rows]

@@ -112,11 +112,11 @@ class Settings:
         for name, one in settings(Settings).items():
             of = "".join(one.about.marks)
             if of not in ("", self.scheduler) and getattr(self, name) != one.default:
-                raise InputError(f"is an option beside {of} alone", field=name)
+                raise InputError(f"has an effect with {of} only", field=name)
         if not all(self.lease.partition("/")):
             raise InputError(f"must be NAMESPACE/NAME, got {self.lease!r}", field="lease")
         if self.scheduler == "kubernetes" and (none := self.powers & {"order", "shape"}):
-            rule = f"{min(none)!r} cannot be had: Kubernetes lets neither priority nor GPUs change"
+            rule = f"{min(none)!r} is not possible: Kubernetes changes neither priority nor GPUs"
             raise InputError(rule, field="powers")
         if self.powers & {"shape", "stops"} and "placement" not in self.powers:
             rule = "must name placement too: shape and stops need jobs whose start is chosen"

@@ -73,7 +73,7 @@ class Controller:
 
     def __init__(self, scheduler: Scheduler, settings: Settings, mode: Mode, folder: Path) -> None:
         if mode.word == ACT and not (settings.powers and settings.partitions):
-            rule = "must name powers and partitions before anything is done: none is on by itself"
+            rule = "must name powers and partitions: all are off until they are named"
             raise InputError(rule, field="powers" if settings.partitions else "partitions")
         if mode.word != ACT and not settings.powers:
             settings = replace(settings, powers=frozenset(("placement",)))

@@ -199,7 +199,7 @@ def _compare(words: Mapping[str, Any]) -> dict[str, Any]:
     variants = {words["a"]: _variant(words["a"], "--a")}
     variants |= {text: _variant(text, "--b") for text in words["b"]}
     if len(variants) < 1 + len(words["b"]):
-        raise InputError("two of them are the same", field="--a/--b")
+        raise InputError("two variants are the same", field="--a/--b")
     return {"variants": variants}
 
 

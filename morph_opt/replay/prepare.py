@@ -108,9 +108,7 @@ def continued(
     known = {one.job.name: one.job for one in state.jobs}
     for job in later:
         if job.name in known and known[job.name] != job:
-            raise InputError(
-                f"job {job.name} of the state differs from that of the trace", field="state"
-            )
+            raise InputError(f"job {job.name} of the state differs from the trace's", field="state")
     arrivals = [job for job in later if job.submission_s > state.time_s]
     if not known and not arrivals:
         raise InputError("the state has no jobs, and no job arrives after it", field="state")

@@ -223,7 +223,7 @@ def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     if table.has("file") == table.has("rows"):
         raise document.error("speeds", 'must have either "file" or "rows"')
     if table.has("file") and table.has("pairs"):
-        raise table.error("pairs", "stand in the file, where the rows are")
+        raise table.error("pairs", "must be in the file that has the rows")
     if table.has("rows"):
         return rows_from_json(table, cluster)
     path = folder / table.text("file")

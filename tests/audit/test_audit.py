@@ -267,7 +267,7 @@ def test_command_reports_as_text_json_and_picture(
         (["{log}", "--cluster", "2x4", "--every", "1e8"], "--every: is longer than the log"),
         (["{log}", "--cluster", "2x4", "--every", "0.001"], "--every: makes .* at most 200000"),
         (["{log}", "--cluster", "2x4", "--picture", "x.gif"], r"--picture: must end in \.svg"),
-        (["{log}", "--cluster", "2x4", "--json", "{path}"], "is what is read: name another"),
+        (["{log}", "--cluster", "2x4", "--json", "{path}"], "is an input: name another"),
         (["sacct", "--cluster", "2x4"], "must be FORMAT:PATH"),
         (["lsf:x", "--cluster", "2x4"], "unknown format 'lsf'"),
         (["sacct:nowhere.txt", "--cluster", "2x4"], "nowhere.txt: cannot be read"),

@@ -137,7 +137,7 @@ def test_a_design_names_new_runs_each_once_and_spreads_over_plans() -> None:
 
 def test_a_design_cannot_ask_for_more_than_there_is() -> None:
     known = fit(BERT, (), prior(BERT))
-    with pytest.raises(InputError, match="asks for 3 runs, 2 are left"):
+    with pytest.raises(InputError, match="asks for 3 runs, but only 2 are left"):
         choose_runs(known, pairs()[:2], 3)
 
 

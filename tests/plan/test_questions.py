@@ -352,7 +352,7 @@ BAD = [
     ("growth --slo 'avg jct_s <= 1' --load 2", "--load: must look like 1.0:2.0:0.1, got '2'\n"),
     ("growth --slo 'avg jct_s <= 1' --load 2:1:0.1", "--load: must ascend"),
     ("growth --slo 'avg jct_s <= 1' --load 1:2:1 --workloads 3", "fewer than the statement"),
-    ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
+    ("compare --a '--policy fifo' --b '--policy fifo'", "two variants are the same"),
     ("compare --a '--checkpoint-s 60' --b '--policy fifo'", "--checkpoint-s: has an effect toge"),
     ("compare --a '--policy fifo' --b '--trace mt'", "mt; it is the same for all variants"),
     ("compare --a '--policy fifo' --b '--skip-impossible '", "it is the same for all variants"),

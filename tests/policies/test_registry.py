@@ -82,7 +82,7 @@ def test_a_policy_of_one_s_own_by_import_path() -> None:
 
 def test_a_class_that_is_to_be_completed_says_what_it_lacks() -> None:
     """By import path as by value: Python's own words of abstract classes help nobody."""
-    match = "Misspelt is to be completed: a class of your own has fill"
+    match = "Misspelt is incomplete: a class of your own must define fill"
     with pytest.raises(InputError, match=match):
         make_policy(f"{HERE}:Misspelt", LINEAR, PolicyOptions())
     with pytest.raises(InputError, match=match):

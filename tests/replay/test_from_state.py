@@ -247,7 +247,7 @@ def test_a_state_of_other_jobs_is_refused(snapshot: Path) -> None:
     state = mo.read_snapshot(snapshot).state
     speeds, where = ToySpeeds(), state.cluster
     for change, complaint in (
-        (lambda one: replace(one, weight=2.0), "differs from that of the trace"),
+        (lambda one: replace(one, weight=2.0), "differs from the trace's"),
         (lambda one: replace(one, name="x"), "not submitted by then in the trace"),
     ):
         jobs = [change(one.job) if one.job.name == "j" else one.job for one in state.jobs]
@@ -257,7 +257,7 @@ def test_a_state_of_other_jobs_is_refused(snapshot: Path) -> None:
     with pytest.raises(InputError, match="late is not in the state"):
         replay(mo.Trace.of("t", more), where, Fifo(), speeds, initial=state)
     trace = continued(state, (), "t")
-    with pytest.raises(InputError, match="does not begin with its nodes"):
+    with pytest.raises(InputError, match="does not begin with the state's nodes"):
         replay(trace, cluster(1, 8), Fifo(), speeds, initial=state)
 
 

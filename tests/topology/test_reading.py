@@ -307,7 +307,7 @@ def drop(*keys: str) -> Change:
         (vertex("m9", gpus=8), r"nodes\[m9\].gpu_type: is missing"),
         (vertex("m0", gpu_type=8.5), r"nodes\[m0\].gpu_type: must be text, got 8.5"),
         (vertex("m0", gpu_memory_gib=-1), r"nodes\[m0\].gpu_memory_gib: must be"),
-        (vertex("m0", gpu_memory_gib=94), r"nodes\[m1\].gpu_type: H100-80GB has another memory"),
+        (vertex("m0", gpu_memory_gib=94), r"nodes\[m1\].gpu_type: H100-80GB has two sizes"),
         (vertex("m0", memory_gib=1), r"nodes\[m0\].memory_gib: unknown field .*did you mean"),
         (vertex("rack A", cpus=1), r"nodes\[rack A\].cpus: unknown field"),
         (vertex("m0", name=" m"), r"nodes\[ m\].name: must be a non-empty name"),

@@ -80,7 +80,7 @@ def test_a_cluster_type_or_job_type_that_the_table_lacks_is_named(tmp_path):
         ({"v100": 3}, "must map job keys"),
         ({"v100": {"B": {"null": 1}}}, "must look like"),
         ({"v100": {"('B', 0)": {"null": 1}}}, "gang of at least 1"),
-        ({"v100": {"('B', 1)": {}}}, "needs a speed alone"),
+        ({"v100": {"('B', 1)": {}}}, "needs the speed without a partner"),
         ({"v100": {"('B', 1)": {"null": -1}}}, "at least 0"),
         ({"v100": {"('B', 1)": {"null": 1, "('B', 1)": [1]}}}, "two speeds"),
         ({"v100_unconsolidated": {}}, "no consolidated"),

@@ -108,7 +108,7 @@ def require_no_input(out: Path | None, *inputs: Path) -> None:
         with suppress(OSError):  # one of them is not there
             if out is not None and not out.samefile(path):
                 continue
-            rule = "is what is read: name another file to write"
+            rule = "is an input: name another file to write"
             raise InputError(rule, file=str(out))
 
 

@@ -318,14 +318,14 @@ class _Reader:
             kind = vertex.hardware(linked)
             gpu = gpus.setdefault(kind.gpu_type.name, kind.gpu_type)
             if gpu != kind.gpu_type:
-                raise vertex.error("gpu_type", f"{gpu.name} has another memory or price elsewhere")
+                raise vertex.error("gpu_type", f"{gpu.name} has two sizes of memory or two prices")
             if title is None and kind not in generated:
                 generated[kind] = _unused(f"{gpu.name.lower()}-x{kind.gpus}", unnamed, taken)
             with vertex.placed():
                 made = replace(kind, name=generated[kind] if title is None else title)
             found[key] = named.setdefault(made.name, made)
             if found[key] != made:
-                raise vertex.error("type", f"{made.name!r} has other hardware elsewhere")
+                raise vertex.error("type", f"{made.name!r} has other hardware on another machine")
         return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from formulations.parameters import Params, number
+from formulations.parameters import Params, above, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +270,9 @@ class LadderParams(Params):
 
     late_s: float = 0.1
     """Longest time in seconds of a solve that starts after the round's time is over."""
+
+    rescue_s: float = above(1.0)
+    """Seconds for a decision by the rules alone, if neither method nor fallback found one."""
 
     promised_share: float = 0.8
     """Share of the time after which promises stop being rows if no decision keeps them yet."""

@@ -21,6 +21,7 @@ from morph_opt.scheduling.decision.filling import completed, with_selection
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.params import DEFAULTS
 from morph_opt.scheduling.decision.placement import place, with_own_gpus_kept
 from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
@@ -35,9 +36,6 @@ from morph_opt.scheduling.solvers.outcome import Limits, Status, relative_gap
 from morph_opt.scheduling.solvers.registry import make_solver
 from morph_opt.scheduling.strict.check import BeliefChecks, PlacementCheck
 from morph_opt.scheduling.strict.rules import AllocationError, StateFacts
-
-RESCUE_S = 1.0
-"""Seconds for a decision that keeps the rules, if neither method nor fallback found one."""
 
 
 class ClaimError(ContractError):
@@ -204,7 +202,7 @@ class MilpPolicy(Policy):
         if broken_rule(posed.problem, selection) is None:
             return selection
         rules_alone = without_goals(posed)
-        solved = self._method.solve(rules_alone, replace(self._limits, time_s=RESCUE_S))
+        solved = self._method.solve(rules_alone, replace(self._limits, time_s=DEFAULTS.rescue_s))
         if solved.selection is not None and solved.posed is None:
             return solved.selection
         if solved.outcomes[0].status is Status.INFEASIBLE:

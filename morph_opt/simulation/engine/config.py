@@ -118,7 +118,7 @@ class ReplayConfig:
         ):
             seconds = getattr(self, name)
             if seconds is not None and dearer_s is not None and seconds > dearer_s:
-                rule = f"must be at most that of a {what}, {dearer_s:g} s, got {seconds:g}"
+                rule = f"must be at most {dearer_s:g}, the seconds of a {what}, got {seconds:g}"
                 raise InputError(rule, field=name)
 
     def restart_of(self, model: str) -> float:

@@ -133,7 +133,9 @@ def require_initial(
     sizes = [node.type.gpus for node in state.cluster.nodes]
     here = cluster.nodes[: len(names)]
     if [node.name for node in here] != names or [node.type.gpus for node in here] != sizes:
-        raise InputError(f"cluster {cluster.name!r} does not begin with its nodes", field="state")
+        raise InputError(
+            f"cluster {cluster.name!r} does not begin with the state's nodes", field="state"
+        )
     known = {one.job.name: one.job for one in state.jobs}
     there = {job.name: job for job in trace.jobs if job.submission_s <= state.time_s}
     for name in (*known, *there):
@@ -141,7 +143,7 @@ def require_initial(
             where = "not submitted by then in the trace" if name in known else "not in the state"
             raise InputError(f"job {name} is {where}", field="state")
         if known[name] != there[name]:
-            raise InputError(f"job {name} differs from that of the trace", field="state")
+            raise InputError(f"job {name} of the state differs from the trace's", field="state")
     if config.until_s is not None and config.until_s <= state.time_s:
         rule = f"must be after the state, which is of {state.time_s:g} s"
         raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")

@@ -320,9 +320,9 @@ def test_the_command_line(
     assert "3 jobs given back" in capsys.readouterr().out
     for more, rule in (
         (text.replace('["ml"]', '["mlx"]'), 'partitions: 404 namespaces "mlx" not found'),
-        (text + 'powers = ["order"]', "'order' cannot be had: Kubernetes lets neither"),
-        (text + "park_s = 60", "park_s: is an option beside slurm alone"),
-        ('lease = "a/b"', "lease: is an option beside kubernetes alone"),
+        (text + 'powers = ["order"]', "'order' is not possible: Kubernetes changes neither"),
+        (text + "park_s = 60", "park_s: has an effect with slurm only"),
+        ('lease = "a/b"', "lease: has an effect with kubernetes only"),
         ('scheduler = "kubernetes"', "server: must be given: this is no pod"),
         (text.replace("127.0.0.1", "10.0.0.1"), "server: must be https://HOST:PORT"),
         (text + 'lease = "a"', "lease: must be NAMESPACE/NAME"),

@@ -80,7 +80,7 @@ def test_a_log_whose_header_was_cut_off_says_so(tmp_path: Path) -> None:
 def test_two_formats_are_an_error_and_no_choice(tmp_path: Path) -> None:
     both = HELIOS.head[0] + ",type"
     path = put(tmp_path, "helios", both + "\n", "log.csv")
-    with pytest.raises(InputError, match="can be acme or helios; say which it is with format"):
+    with pytest.raises(InputError, match="can be acme or helios; choose one with format"):
         lint(path)
 
 
@@ -225,7 +225,7 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path) -> None:
         ("kueue", '{"kind": "List"}', "items: is missing"),
         ("batsim", '{"jobs": []}', "profiles: is missing"),
         ("kueue", '{"items": []}\n{"items": []}', "line 2: must be one JSON document"),
-        ("kueue", '{"items": [],\n"items": []}', "line 2, items: is there twice"),
+        ("kueue", '{"items": [],\n"items": []}', "line 2, items: occurs twice"),
         ("kueue", '{"items": []', "line 1: is not JSON: expecting '}'"),
         ("philly", "[]\n[]", "line 2: must be one JSON document"),
     ],
@@ -296,7 +296,7 @@ def test_a_report_does_not_replace_the_log_that_it_is_of(
         words = ["capacity", "other.csv", "--trace", f"helios:{path}", "--cluster", "1x8"]
         words += ["--out", out]
     assert main(words) == 2
-    assert "is what is read: name another file" in capsys.readouterr().err
+    assert "is an input: name another file" in capsys.readouterr().err
     assert path.read_text("utf-8") == HELIOS.text()
 
 

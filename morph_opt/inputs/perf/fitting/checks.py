@@ -68,7 +68,7 @@ def check_units(architecture: Architecture, runs: Sequence[Run], file: str | Non
     for number, (run, ratio) in enumerate(zip(runs, ratios, strict=True), start=2):
         if not middle / CHECKS.apart < ratio < middle * CHECKS.apart:
             times = f"{ratio / middle:.3g} times as long as the other rows suggest"
-            rule = f"{run.plan} on {run.shape} is {times}: is its unit that of the others?"
+            rule = f"{run.plan} on {run.shape} is {times}: does it have the unit of the others?"
             raise wrong(rule, number)
 
 

@@ -89,7 +89,7 @@ def choose_runs(
     seen = {(run.shape, run.plan) for run in belief.runs}
     free = np.array([pair not in seen for pair in candidates], dtype=bool)
     if free.sum() < count:
-        raise InputError(f"asks for {count} runs, {free.sum()} are left", field="count")
+        raise InputError(f"asks for {count} runs, but only {free.sum()} are left", field="count")
     outputs = Outputs.of(candidates, [_parts_of(plan, timers) for _, plan in candidates])
     groups = [np.flatnonzero(outputs.at == index) for index in range(len(candidates))]
     totals = np.array([group[0] for group in groups])

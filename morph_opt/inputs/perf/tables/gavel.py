@@ -148,7 +148,7 @@ def _rows(
     for text, row in jobs.items():
         key = _key(text, kind)
         if not isinstance(row, dict) or "null" not in row:
-            raise InputError('needs a speed alone, under "null"', field=f"{kind}: {text}")
+            raise InputError('needs the speed without a partner, "null"', field=f"{kind}: {text}")
         for other, speed in row.items():
             if other == "null":
                 singles[key] = _speed(speed, f"{kind}: {text}")

@@ -67,7 +67,7 @@ def guessed(path: Path, columns: str | None = None) -> tuple[str, dict[str, str]
     if len(found) > 1:  # a table of any columns may well be one of known columns
         found.pop(OwnTableReader.name, None)
     if len(found) > 1:
-        rule = f"can be {' or '.join(found)}; say which it is with {typed('--format')}"
+        rule = f"can be {' or '.join(found)}; choose one with {typed('--format')}"
         raise InputError(rule, file=str(path))
     return next(iter(found.items()))
 

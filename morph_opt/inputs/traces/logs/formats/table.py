@@ -178,7 +178,7 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
                 fitting = []
             if len(fitting) > 1 and what in _ONE_MEANING:
                 option = typed("--columns")
-                rule = f"can be {' or '.join(fitting)}: say which with {option} {what}=COLUMN"
+                rule = f"can be {' or '.join(fitting)}: choose one with {option} {what}=COLUMN"
                 raise InputError(rule, field=what)
             if fitting:
                 best = min(fitting, key=lambda one: usual.index(_plain(one, what)[0]))

@@ -214,7 +214,7 @@ def _go_through(scanner: _Scanner, names: set[str]) -> None:
         scanner.peek()
         line = scanner.line
         if (name := _name(scanner)) in names:
-            raise InputError("is there twice", file=scanner.file, line=line, field=name)
+            raise InputError("occurs twice", file=scanner.file, line=line, field=name)
         names.add(name)
         scanner.skip()
     scanner.take("}")
