@@ -226,5 +226,7 @@ def backfill_pass(
             if plan.reserve(chosen, *cycle.rounded(begins, one.limit_s)):
                 planned.append(Planned(one.job, begins, chosen))
                 break
-            start_s = begins
+            # At the end of the window a reservation, rounded down, overlaps one that the instant
+            # does not: the same instant would be tried for ever.
+            start_s = begins if begins > start_s else None
     return started, planned
