@@ -125,7 +125,7 @@ def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
     """Return the round with other prices of starts.
 
     An option on named nodes has in each rule's row the entry of its candidate. Shared options must
-    be in the round already: those of this table follow them.
+    be in the round already: the options of this table follow them.
     """
     rules, first = problem.rules, problem.candidates.count + problem.shared.count
     starts = np.where(rules.kind == RULE_X, rules.index, -1)
@@ -141,7 +141,7 @@ def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
 
 
 def with_promises(problem: RoundProblem) -> RoundProblem:
-    """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed it asked for."""
+    """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed of its request."""
     members = problem.options.members
     promised = np.flatnonzero(problem.jobs.guaranteed)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)

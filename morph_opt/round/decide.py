@@ -367,7 +367,7 @@ def decide_round(
     Parameters
     ----------
     snapshot
-        The round; its rules replace those of ``options`` if it has any.
+        The round; its rules, if any, replace the rules of ``options``.
     options
         Objective, solver, gap and so on.
     policy

@@ -22,7 +22,7 @@ class Job:
     Parameters
     ----------
     meta, spec, status
-        Of the Job.
+        Metadata, specification and status of the Job.
     true
         Its conditions that hold, by type.
     pods, model
@@ -30,7 +30,7 @@ class Job:
     want
         Pods that it is to have.
     workload
-        What Kueue admits it by; None where there is none, or it may not be seen.
+        Workload by which Kueue admits it; None if there is none, or it may not be seen.
     """
 
     meta: Fields

@@ -54,7 +54,7 @@ class KueueObjects:
     found
         Documents by kind.
     notes
-        What was left out or assumed, a line each.
+        Lines on what was left out or assumed.
     nodes, queues
         Nodes with GPUs by name, and all queues.
     levels

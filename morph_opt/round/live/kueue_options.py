@@ -285,8 +285,8 @@ class Options:
     ) -> frozenset[str]:
         """Return the nodes of one domain of a topology for a workload that must be in one.
 
-        It is the one with the fewest free GPUs among those that have room for it beside what was
-        given to workloads before it, else the largest.
+        It is the one with the fewest free GPUs among those with room for it after earlier workloads
+        took theirs, else the largest.
         """
         each = job.pods[0]
 

@@ -189,7 +189,7 @@ class Queues:
         used
             Amount by cluster queue and slot that others than the jobs of the round use.
         members
-            Which jobs of a queue are counted, by its name; other fields are set here. Without
+            Jobs of a queue that are counted, by its name; other fields are set here. Without
             tenants no job is.
         """
         pool = pool_of(slot)

@@ -78,7 +78,7 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
     matters
         Whether a side resource of a class may be priced, shape (T, R - 1).
     first
-        First row of the new slice among those of all slices.
+        First row of the new slice in the joint table of all slices.
     """
     order = np.lexsort([whole.part_count, whole.strict, whole.iteration_s])
     held = np.where(PER_NODE, whole.side * whole.part_count[:, None], whole.side)
