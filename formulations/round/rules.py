@@ -148,7 +148,7 @@ def with_promises(problem: RoundProblem) -> RoundProblem:
     row_of[promised] = np.arange(promised.size)
     row = np.where(kept(problem), row_of[members.job], -1)
     least = np.ones(promised.size)
-    return _with_rows(
+    return with_rows(
         problem, "guarantee", promised, least, row[row >= 0], members.option[row >= 0], 1.0
     )
 
@@ -160,7 +160,7 @@ def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> 
     """
     options = np.flatnonzero(level.value)
     scale = float(np.abs(level.value).max(initial=0.0)) or 1.0
-    return _with_rows(
+    return with_rows(
         problem,
         "rank",
         np.asarray([rank], dtype=np.int64),
@@ -171,7 +171,7 @@ def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> 
     )
 
 
-def _with_rows(
+def with_rows(
     problem: RoundProblem,
     name: str,
     label: Ints,
