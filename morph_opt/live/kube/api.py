@@ -17,9 +17,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from morph_opt.core.documents import JSON_BYTES, parse_json
 from morph_opt.core.documents.source import raised
 from morph_opt.core.domain import InputError
+from morph_opt.inputs.kueue.kube import OBJECT_CHARACTERS
 from morph_opt.live.scheduler import AwayError, RefusedError
 from morph_opt.live.settings import Settings
-from morph_opt.round.live.kube import OBJECT_CHARACTERS
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Folder of a pod with its account's token and the API server's certificates."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from morph_opt.core.documents import Fields
+from morph_opt.inputs.kueue.kube import instant_of, meta_of
 from morph_opt.live.kube.pods import GATE, HOST, STATE, STOPPED, Pod, read_pod
-from morph_opt.round.live.kube import instant_of, meta_of
 
 KUEUE = "kueue.x-k8s.io"
 QUEUE, WORKLOAD = f"{KUEUE}/queue-name", f"workload.{KUEUE}"

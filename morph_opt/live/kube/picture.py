@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from morph_opt.core.documents import Fields
+from morph_opt.inputs.kueue.kube import gpus_in, instant_of, meta_of
 from morph_opt.live.kube.job import Job, read_job
 from morph_opt.live.kube.pods import HOST, SAYS, Host, Pod, owners_of, read_hosts, read_pod
 from morph_opt.live.picture import OURS, Picture, Seen
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import LiveJob, LiveNode, live_round
-from morph_opt.round.live.kube import gpus_in, instant_of, meta_of
 
 REST = "+rest"
 _MOST_UID = 8

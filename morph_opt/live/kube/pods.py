@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.documents import Fields
-from morph_opt.round.live.kube import (
+from morph_opt.inputs.kueue.kube import (
     gpus_in,
     instant_of,
     is_ready,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.job import MOST_GPUS
-from morph_opt.round.live.kube import (
+from morph_opt.inputs.kueue.kube import (
     HOST,
     NODE_NAME,
     Expression,
@@ -31,7 +31,7 @@ from morph_opt.round.live.kube import (
     tolerations_of,
     true_of,
 )
-from morph_opt.round.live.kueue_queues import Flavor, Slot
+from morph_opt.inputs.kueue.queues import Flavor, Slot
 
 
 @dataclass(frozen=True, slots=True)
