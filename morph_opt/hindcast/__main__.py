@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from morph_opt.core.commandline.options import add_options, flagged, given_options
 from morph_opt.core.commandline.parser import LineParser
@@ -14,9 +13,6 @@ from morph_opt.core.commandline.types import whole
 from morph_opt.core.domain import SEEDS, InputError
 from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.scheduling.policies.options import OPTIONS, Scheduler
-
-if TYPE_CHECKING:
-    from morph_opt.replay.scenario import Scenario
 
 REPLAYS = 20
 """Replays if the user names no number."""
@@ -64,13 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     from morph_opt.hindcast.recorded import read_waits
     from morph_opt.hindcast.report import as_json, as_text
-    from morph_opt.hindcast.shaken import shaken_replays
+    from morph_opt.hindcast.shaken import prepared_site, shaken_replays
     from morph_opt.hindcast.statement import state
     from morph_opt.inputs.clusters import load_cluster
-    from morph_opt.replay.prepare import prepare
-    from morph_opt.replay.scenario import Scenario
     from morph_opt.scheduling.policies.registry import resolve
-    from morph_opt.simulation.engine.config import ReplayConfig
 
     if given.cluster is None:
         raise InputError("is needed: a log does not name its cluster", field="--cluster")
@@ -90,10 +83,7 @@ def _run(given: argparse.Namespace) -> int:
         decider = resolve(scheduler.policy, scheduler.objective, follow=False)
         decider.require_understood(name for name in chosen if name in OPTIONS)
         recorded = read_waits(given.log, given_options(given, LogOptions))
-        scenario: Scenario = Scenario(
-            recorded.loaded, cluster, scheduler=scheduler, engine=ReplayConfig(rounds="events")
-        )
-        prepared = prepare(scenario)
+        prepared = prepared_site(recorded.loaded, cluster, scheduler)
         shaken = shaken_replays(prepared, given.replays, given.seed, progress)
     except InputError as error:
         raise flagged(error, LogOptions, Scheduler) from error

@@ -80,6 +80,19 @@ def as_text(found: Statement, spec: str, policy: str, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def one_line(found: Statement, policy: str) -> str:
+    """Return the statement on the mean wait in one line, for answers that rest on replays."""
+    mean = found.figures[0]
+    low, high = mean.spread
+    where = "inside" if mean.inside else "outside"
+    verdict = "reproduced" if mean.reproduced else "NOT reproduced, no base for forecasts"
+    return (
+        f"hindcast: mean wait of {mean.jobs:,} jobs {mean.recorded:,.0f} s as recorded, "
+        f"{mean.mean:,.0f} s under {policy} ({len(mean.simulated)} shaken replays, {low:,.0f} to "
+        f"{high:,.0f} s); the recorded mean is {where} their spread: {verdict}"
+    )
+
+
 def _verdict(mean: Figure) -> str:
     """Return the statement in one line."""
     where = "inside" if mean.inside else "outside"

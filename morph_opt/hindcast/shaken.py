@@ -12,12 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from morph_opt.core.domain import InputError, Job
+from morph_opt.core.domain import Cluster, InputError, Job
 from morph_opt.inputs.perf.gang import GangSpeeds
-from morph_opt.replay.prepare import Prepared
+from morph_opt.inputs.traces.format import LoadedTrace
+from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import replay
+from morph_opt.replay.scenario import Scenario, Workload
 from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.scheduling.policies.slurm import Site, SlurmPolicy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.runs.jobs import JobRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class Shaken:
         log, counted on the log's clock.
     phases_s
         By replay: instant of the scheduler's first pass; none if the policy has no passes.
+    rows
+        By replay: the rows of ``jobs.csv``.
     site
         Settings of the site; None if the policy is none of a Slurm site.
     knows_truth
@@ -80,6 +87,7 @@ class Shaken:
     jobs: tuple[Job, ...]
     waits_s: tuple[Mapping[str, float], ...]
     offs_s: tuple[Mapping[str, float], ...]
+    rows: tuple[tuple[JobRow, ...], ...]
     phases_s: tuple[float, ...] = ()
     site: Site | None = None
     knows_truth: bool = False
@@ -89,7 +97,43 @@ class Shaken:
 class _Draws:
     waits_s: list[dict[str, float]] = field(default_factory=list)
     offs_s: list[dict[str, float]] = field(default_factory=list)
+    rows: list[tuple[JobRow, ...]] = field(default_factory=list)
     phases_s: list[float] = field(default_factory=list)
+
+
+def prepared_site(
+    loaded: LoadedTrace, cluster: Cluster, scheduler: Scheduler, *, skip_impossible: bool = False
+) -> Prepared:
+    """Return the scenario of a log on its own cluster, in rounds that begin at events.
+
+    Parameters
+    ----------
+    loaded
+        Jobs of the log.
+    cluster, scheduler
+        Nodes and scheduler of the site.
+    skip_impossible
+        Whether jobs that can never run there are dropped.
+
+    Raises
+    ------
+    InputError
+        As `morph_opt.replay.prepare.prepare`.
+    """
+    return prepare(
+        Scenario(
+            loaded,
+            cluster,
+            workload=Workload(skip_impossible=skip_impossible),
+            scheduler=scheduler,
+            engine=ReplayConfig(rounds="events"),
+        )
+    )
+
+
+def site_of(prepared: Prepared) -> Site | None:
+    """Return the settings of the Slurm site that a policy follows; None for other policies."""
+    return prepared.policy.site if isinstance(prepared.policy, SlurmPolicy) else None
 
 
 def shaken_replays(
@@ -138,13 +182,20 @@ def shaken_replays(
             raise InputError(rule, field=f"job {lost[0]}")
         later_s = {job.name: job.submission_s - shaking.submission_s for job in shaken}
         found.waits_s.append(waits_s)
+        found.rows.append(result.jobs)
         found.offs_s.append(
             {job.name: waits_s[job.name] + later_s[job.name] - job.submission_s for job in jobs}
         )
         progress(number + 1)
     knows = scenario.scheduler.durations == "true" and not prepared.decider.rule.limits
     return Shaken(
-        jobs, tuple(found.waits_s), tuple(found.offs_s), tuple(found.phases_s), site, knows
+        jobs,
+        tuple(found.waits_s),
+        tuple(found.offs_s),
+        tuple(found.rows),
+        tuple(found.phases_s),
+        site,
+        knows,
     )
 
 

@@ -14,6 +14,7 @@ from formulations.parameters import Params
 from morph_opt.core.domain import Job
 from morph_opt.hindcast.recorded import RecordedWaits
 from morph_opt.hindcast.shaken import Shaken
+from morph_opt.simulation.runs.slo import PER_JOB, Slo
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class Figure:
     jobs
         Number of jobs that it is of.
     recorded
-        Its value in the log.
+        Its value in the log; NaN if the log does not have it.
     simulated
         Its value in each replay.
     """
@@ -105,11 +106,11 @@ class Statement:
     phases_s
         Instants of the scheduler's first pass, by replay.
     notes
-        Sentences on rows read, left out and assumed.
+        What was read, left out and assumed.
     not_followed
-        Settings of slurm.conf that the model does not follow.
+        What slurm.conf sets and the model does not follow.
     cannot_claim
-        Facts that neither log nor policy can show.
+        What neither log nor policy can show.
     """
 
     figures: tuple[Figure, Figure, Figure]
@@ -153,6 +154,32 @@ def state(recorded: RecordedWaits, shaken: Shaken) -> Statement:
     )
 
 
+def figure_of(shaken: Shaken, metric: Slo) -> Figure | None:
+    """Return a figure of all jobs in each replay; None if rows of jobs do not have it.
+
+    Parameters
+    ----------
+    shaken
+        The replays.
+    metric
+        Figure; its target does not count.
+    """
+    if metric.metric == "makespan_s":
+        values = [
+            max(row.finish_s for row in rows) - min(row.submission_s for row in rows)
+            for rows in shaken.rows
+        ]
+    elif metric.metric in PER_JOB:
+        values = [
+            metric.statistic_of(np.array([getattr(row, metric.metric) for row in rows]))
+            for rows in shaken.rows
+        ]
+    else:
+        return None
+    name = f"{metric.statistic} {metric.metric}".strip()
+    return Figure(name, len(shaken.jobs), nan, tuple(values)) if np.isfinite(values).all() else None
+
+
 def _classes(jobs: Sequence[Job], real: Floats, mine: Floats) -> dict[str, tuple[Figure, ...]]:
     """Return mean waits by class, the classes with the most jobs first."""
     kinds: dict[str, Callable[[Job], str]] = {
@@ -190,6 +217,8 @@ def _cannot_claim(shaken: Shaken) -> Iterator[str]:
     else:
         if not any(job.partition for job in jobs):
             yield "partitions: the log names none; all jobs are in the default one"
+        elif not shaken.site.names_partitions:
+            yield "partitions: no slurm.conf names them; all jobs share all nodes"
         if shaken.site.weights is not None:
             if not any(job.user for job in jobs):
                 yield "fair share by user: the log names no users"

@@ -23,9 +23,9 @@ class Executor:
     Parameters
     ----------
     scheduler, settings, memory, folder
-        Parts of the controller.
+        Of the controller.
     acts
-        Whether intents are carried out; otherwise they are only logged.
+        Whether anything is done; else it is only said what would be.
     """
 
     scheduler: Scheduler

@@ -40,7 +40,7 @@ class Posed:
     stated
         By job.
     unseen
-        Reasons not to stop jobs whose end may come at any moment, by job.
+        Of those, why jobs are not stopped whose end may come at any moment.
     """
 
     snapshot: Snapshot
@@ -242,7 +242,7 @@ class _Models:
     Parameters
     ----------
     speeds, cluster
-        Known speeds, and the cluster.
+        What is known, and where.
     rows, paces
         By model: what it may run on, and seconds of an iteration by GPUs (`stated.paces`).
     """

@@ -43,7 +43,7 @@ class Mode:
     word
         ``observe``, ``advise`` or ``act``.
     policy, options, rules, measured
-        Policy with its options, the operator's rules, and whether reports correct speeds.
+        Who decides, by which options, rules of the operator's, and whether reports correct speeds.
     """
 
     word: str
@@ -59,11 +59,11 @@ class Controller:
     Parameters
     ----------
     scheduler
-        Client of the scheduler.
+        Where it looks and acts.
     settings, mode
-        Powers and limits, and the mode.
+        What it may do.
     folder
-        Folder of the controller.
+        Where it keeps what it knows.
 
     Raises
     ------

@@ -45,9 +45,9 @@ class Answer:
     Parameters
     ----------
     question, asked
-        Name of the question, and its options: enough to repeat it.
+        Name of the question, and its options: enough to ask again.
     said
-        Sentences of the answer, the most important first.
+        The answer in sentences, the first one first.
     figures
         Its figures by name.
     header, rows
@@ -55,7 +55,9 @@ class Answer:
     notes
         Notes on this answer (few weeks of history, not monotone ...).
     not_modelled
-        Limits of the models used.
+        Limits of the models behind it.
+    preface
+        Lines before the answer: the hindcast of a log, and what policies know of its jobs.
     """
 
     question: str
@@ -66,6 +68,7 @@ class Answer:
     rows: Sequence[Sequence[Cell]]
     notes: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = field(default=NOT_MODELLED)
+    preface: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> int | None:
@@ -84,7 +87,8 @@ class Answer:
         return f"<Answer to {self.question}: {self.said[0] if self.said else 'none'}>"
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>{html.escape(line)}</p>\n" for line in (*self.said, *self.notes))
+        lines = (*self.preface, *self.said, *self.notes)
+        said = "".join(f"<p>{html.escape(line)}</p>\n" for line in lines)
         return said + self._shown().to_html()
 
     def _shown(self) -> Table:
@@ -96,7 +100,7 @@ class Answer:
 
     def to_text(self) -> str:
         """Format the answer for a terminal."""
-        parts = [*self.said, "", self._shown().to_text(), ""]
+        parts = [*self.preface, *self.said, "", self._shown().to_text(), ""]
         parts += [f"note: {note}" for note in self.notes]
         parts += [f"not modelled: {line}" for line in self.not_modelled]
         return "\n".join(parts) + "\n"
@@ -107,6 +111,7 @@ class Answer:
             "schema": SCHEMA,
             "question": self.question,
             "asked": dict(self.asked),
+            "preface": list(self.preface),
             "said": list(self.said),
             "figures": {name: _plain(value) for name, value in self.figures.items()},
             "evidence": [
@@ -143,7 +148,7 @@ def readable(header: Sequence[str], rows: Sequence[Sequence[Cell]], slo: str = "
     header, rows
         As in the answer.
     slo
-        SLO of the question, in whose unit means are stated.
+        What was asked, whose unit means have.
     """
     unit = _UNITS.get(slo.split()[1].rpartition("_")[2], "") if len(slo.split()) > 1 else ""
     found = [_row(dict(zip(header, row, strict=True)), unit) for row in rows]

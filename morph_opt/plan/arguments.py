@@ -14,6 +14,7 @@ from morph_opt.core.domain.options import asked, option
 from morph_opt.inputs.traces.options import LOG_OPTIONS, LogOptions
 from morph_opt.inputs.traces.resampled import DAYS, LOADS, WEEKS
 from morph_opt.plan.parameters import FLEET, SEARCH
+from morph_opt.plan.site import Site
 from morph_opt.replay.cli import add_prices, require_failures
 from morph_opt.replay.scenario import Failures, Workload
 from morph_opt.scheduling.policies.options import Scheduler
@@ -207,6 +208,7 @@ def make_parser() -> LineParser:
             continue
         nodes_are_asked = name in ("nodes", "fleet")
         add_options(one, Drawn, [n for n in asked(Drawn) if n != "cluster" or not nodes_are_asked])
+        add_options(one, Site)
         _output(one)
         without = _NOT_ASKED.get(name, ())
         add_options(one, subject, [field for field in asked(subject) if field not in without])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from morph_opt.core.domain.arguments import require_type
 from morph_opt.inputs.clusters.short import sized_node
 from morph_opt.inputs.traces.resampled import BLOCK_S, LOADS
 from morph_opt.plan.evaluate import Evaluator
+from morph_opt.plan.site import Site, Trust, hindcast_of, knowing
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario
 from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.scheduling.policies.scheduler import require_scheduler
+from morph_opt.simulation.runs.slo import Slo
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
 
@@ -27,15 +29,20 @@ class Ask:
     Parameters
     ----------
     scenario
-        Scenario that the question varies. Its trace is the source of the workloads
+        What the question varies. Its trace is where workloads come from
         (`morph_opt.plan.workloads.source_of`); seeds of jobs and failures are those of each
         workload, whatever it has itself.
     out
         Folder of the answer, its cells included; None: ``runs/plan-QUESTION``.
     blocks, load
-        Blocks and load factor of the workloads.
+        Of the workloads.
     on, limits, progress
         See `morph_opt.sweep.run_cells`.
+    site
+        Site of a log, under whose scheduler it is replayed first; None tries Slurm's defaults.
+    stated
+        Whether the scenario's ``durations`` are as asked. If not, policies are told time limits
+        in place of run times where a log states them.
     """
 
     scenario: Scenario = field(default_factory=Scenario)
@@ -45,10 +52,14 @@ class Ask:
     on: str | None = None
     limits: Limits = field(default_factory=Limits)
     progress: Callable[[Progress], None] | None = None
+    site: Site | None = None
+    stated: bool = False
 
     def __post_init__(self) -> None:
         require_type("scenario", self.scenario, Scenario)
         require_type("out", self.out, str, Path, None)
+        require_type("site", self.site, Site, None)
+        require_type("stated", self.stated, bool)
         LOADS.require("load", self.load)
         if self.blocks not in (None, *BLOCK_S):
             rule = f"must be {' or '.join(BLOCK_S)}, got {self.blocks!r}"
@@ -59,6 +70,37 @@ class Ask:
     def folder(self, question: str) -> Path:
         """Return the folder of the answer."""
         return Path(self.out or f"runs/plan-{question}")
+
+    def knowing(self) -> Ask:
+        """Return a copy whose policy is told what it would know at the site of a log."""
+        scenario, _ = knowing(self.scenario, stated=self.stated)
+        return replace(self, scenario=scenario)
+
+    def trusted(
+        self, question: str, metric: Slo | None = None, *, there: bool = True
+    ) -> tuple[Ask, Trust]:
+        """Return `knowing`, and what precedes the answer: the hindcast, and what is known.
+
+        Parameters
+        ----------
+        question
+            Name of the question.
+        metric
+            Figure whose differences are judged; None for none.
+        there
+            Whether the scenario's cluster is that of the log, unless the site names another.
+
+        Raises
+        ------
+        InputError
+            See `morph_opt.plan.site.hindcast_of`; also for a scheduler that no replay accepts.
+        """
+        self._require_named()
+        require_decides(self.scenario.scheduler)
+        scenario, line = knowing(self.scenario, stated=self.stated)
+        trust = hindcast_of(self, self.folder(question), metric, there=there)
+        lines = (*trust.lines, *filter(None, [line]))
+        return replace(self, scenario=scenario), replace(trust, lines=lines)
 
     def evaluator(self, question: str) -> Evaluator:
         """Make an evaluator that keeps its results in the answer's folder.

@@ -20,6 +20,7 @@ from morph_opt.core.domain.options import Setting, asked
 from morph_opt.inputs.traces.options import LogOptions
 from morph_opt.inputs.traces.resampled import LOADS
 from morph_opt.plan.arguments import QUESTIONS, Drawn, make_parser, variant_parser
+from morph_opt.plan.site import Site
 from morph_opt.replay.cli import scenario_from
 from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.scheduling.policies.options import Scheduler
@@ -42,8 +43,16 @@ def _run(given: argparse.Namespace) -> int:
 
     with shown_progress(given.quiet) as progress:
         drawn = Drawn(**given_options(given, Drawn))
+        site = given_options(given, Site)
         ask = Ask(
-            _scenario(given), given.out, drawn.blocks, drawn.at_load, drawn.on, progress=progress
+            _scenario(given),
+            given.out,
+            drawn.blocks,
+            drawn.at_load,
+            drawn.on,
+            progress=progress,
+            site=Site(**site) if site else None,
+            stated="durations" in given_options(given, Scheduler),
         )
         answer = _answer(ask, given)
     folder = ask.folder(given.command)
@@ -55,7 +64,7 @@ def _run(given: argparse.Namespace) -> int:
         sys.stdout.write(answer.to_text())
     if not given.quiet:
         # Variants that are compared name their own objectives; each run records what it chose.
-        scheduler = ask.scenario.scheduler
+        scheduler = ask.knowing().scenario.scheduler
         taken = chosen(scheduler.policy, scheduler, ()) if given.command != "compare" else None
         if taken is not None:
             print(taken, file=sys.stderr)
@@ -119,7 +128,10 @@ def _variant(text: str, option: str) -> dict[str, Any]:
         require_decides(scenario.scheduler)
     except InputError as error:
         raise InputError(f"{text!r}: {error.rule}", field=option) from error
-    return {part: getattr(scenario, part) for part in ("scheduler", "engine", "failures")}
+    found = {part: getattr(scenario, part) for part in ("scheduler", "engine", "failures")}
+    if "durations" in given_options(given, Scheduler):  # as asked, even if it is the default
+        found["durations"] = scenario.scheduler.durations
+    return found
 
 
 def _answer(ask: Ask, given: argparse.Namespace) -> Answer:

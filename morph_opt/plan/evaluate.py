@@ -88,9 +88,9 @@ class Verdict:
     value
         The statistic of the replay, or the bound on it (of one that was ended, too).
     detail
-        Description of an impossible job, a failure or a replay that was ended.
+        Of an impossible job, a failure or a replay that was ended.
     key
-        Key of the cell.
+        Of the cell.
     """
 
     passed: bool
@@ -191,9 +191,9 @@ class Evaluator:
         Parameters
         ----------
         scenarios
-            Scenarios to replay.
+            What is replayed.
         metric
-            Statistic of a figure; its target does not matter.
+            Which statistic of which figure; its target does not matter.
 
         Raises
         ------

@@ -73,13 +73,13 @@ def forecast(
     prepared
         Policy, speeds and rules of the engine.
     future
-        Arrivals to draw; None for none.
+        What may arrive.
     jobs
         Names.
     seeds
         One continuation each.
     progress
-        Called after each continuation with the number done.
+        Is told after each continuation how many there are.
 
     Raises
     ------

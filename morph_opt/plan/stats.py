@@ -43,9 +43,9 @@ def needed(share: float, confidence: float, attempt: int = 1) -> int:
     Parameters
     ----------
     share, confidence
-        Share to confirm, and confidence level, both between 0 and 1.
+        What is to be confirmed, and how surely, both between 0 and 1.
     attempt
-        Number of the test among several, from 1.
+        Which of several tests it is, from 1.
 
     Raises
     ------
@@ -107,10 +107,9 @@ class Paired:
     Parameters
     ----------
     pairs, mean, low, high
-        Number of pairs, mean difference and its interval.
+        How many, mean difference and its interval.
     p
-        p-value of the exact sign-flip test, two-sided; NaN below 6 pairs, where 0.05 is out of its
-        reach.
+        Of the exact sign-flip test, two-sided; NaN below 6 pairs, where 0.05 is out of its reach.
     gain
         Variance of the difference of unpaired workloads over that of the paired ones: how many
         times fewer replays common workloads need.

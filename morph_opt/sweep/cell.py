@@ -32,6 +32,7 @@ from morph_opt.inputs.traces.registry import load_trace, takes_seed, trace_files
 from morph_opt.inputs.traces.resampled import RESAMPLED, split_resampled
 from morph_opt.replay.prepare import state_digest
 from morph_opt.replay.scenario import Scenario
+from morph_opt.scheduling.policies.registry import policy_files, with_policy_files
 from morph_opt.scheduling.solvers.registry import ENTRIES, WORKER_PREFIX
 from morph_opt.simulation.runs.slo import Slo
 from morph_opt.simulation.runs.write import EVENTS, JOBS, ROUNDS
@@ -80,7 +81,7 @@ class Cell:
     Parameters
     ----------
     scenario
-        Scenario to run; paths of files are relative to this process.
+        Scenario to run; paths of files are those of this process.
     axes
         Names and values of the sweep's axes, for tables; not part of the key.
     keep
@@ -119,6 +120,7 @@ class Cell:
             workload.state,
             failures.events,
             self.scenario.scheduler.rules,
+            *policy_files(self.scenario.scheduler.policy),
         )
         return tuple(dict.fromkeys(path for path in named if path is not None))
 
@@ -140,6 +142,9 @@ class Cell:
             for name, value in scenario[part].items():
                 if isinstance(value, str):
                     scenario[part][name] = marks.get(value, value)
+        policy = self.scenario.scheduler.policy
+        of_policy = [marks[path] for path in policy_files(policy)]
+        scenario["scheduler"]["policy"] = with_policy_files(policy, of_policy)
         read = trace_files(jobs.trace)
         if read:
             mark = "+".join(marks[path] for path in read)

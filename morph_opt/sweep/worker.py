@@ -27,6 +27,7 @@ from pathlib import Path
 from morph_opt.core.documents.parse import parse_toml
 from morph_opt.core.documents.writing import toml_text
 from morph_opt.inputs.traces.registry import trace_paths, with_paths
+from morph_opt.scheduling.policies.registry import policy_files, with_policy_files
 from morph_opt.simulation.runs.write import CONFIG, SUMMARY
 from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
 from morph_opt.sweep.parameters import PROCESSES
@@ -102,6 +103,9 @@ def _lay_out(order: Order, folder: Path) -> None:
     read = trace_paths(trace)
     if read and all(path in places for path in read):
         tables["workload"]["trace"] = with_paths(trace, [places[path] for path in read])
+    policy = tables["scheduler"]["policy"]
+    of_policy = [places.get(path, path) for path in policy_files(policy)]
+    tables["scheduler"]["policy"] = with_policy_files(policy, of_policy)
     (folder / CONFIG).write_text(toml_text(tables), encoding="utf-8")
     if order.slo is not None:
         (folder / SLO).write_text(json.dumps(asdict(order.slo)), encoding="utf-8")

@@ -249,6 +249,14 @@ def test_a_key_is_of_what_decides_the_bytes(here: Path, monkeypatch: pytest.Monk
         key(trace="none.csv")
     with pytest.raises(InputError, match="is no file of a run"):
         Cell(mo.Scenario("naive"), keep=("secrets",))
+    # The files in a policy's name decide as well, whatever their path.
+    conf = here / "slurm.conf"
+    conf.write_text("PartitionName=all Nodes=ALL\n")
+    of_slurm = key(policy="slurm:slurm.conf")
+    assert of_slurm == key(policy=f"slurm:{conf}") != key(policy="slurm")
+    conf.write_text("PartitionName=all Nodes=ALL\nSchedulerType=sched/builtin\n")
+    cells_module._digests.clear()
+    assert key(policy="slurm:slurm.conf") != of_slurm
 
 
 def test_a_cell_of_another_version_is_left_alone(here: Path) -> None:

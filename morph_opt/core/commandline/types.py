@@ -63,7 +63,7 @@ class NamedNumbers:
     Parameters
     ----------
     range
-        Range of every number.
+        Of every number.
     """
 
     range: Range = WEIGHTS
@@ -84,7 +84,7 @@ class NamedNumber:
     Parameters
     ----------
     range
-        Range of the number.
+        Of the number.
     """
 
     range: Range

@@ -246,11 +246,11 @@ class Cluster:
         Parameters
         ----------
         nodes
-            Number of nodes, at least 1.
+            How many, at least 1.
         node_type
-            Hardware of each node.
+            What each of them is.
         name
-            Name of the cluster; None for a name from its size and GPU type.
+            Of the cluster; None: by its size and GPU type.
 
         Raises
         ------

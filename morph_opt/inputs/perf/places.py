@@ -56,7 +56,7 @@ class Places:
     Parameters
     ----------
     cluster
-        Nodes and network.
+        What there is.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -75,9 +75,9 @@ class Places:
         node_type
             The class of its nodes.
         span
-            Span of the row; `Span.NODE` for one part.
+            Of the row; `Span.NODE` of one part.
         asked
-            Demand of the job for other resources than GPUs.
+            What the job asks for next to its GPUs.
         """
         if not fits_node(row, node_type, asked):
             return False
@@ -132,7 +132,7 @@ def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
     parts
         GPUs of each.
     rooms
-        Nodes of each leaf, and the GPUs for which its uplink has network share.
+        Of each leaf its nodes, and the GPUs for which its uplink has network share.
     """
     sizes = Counter(parts)
     whole = tuple(sizes.values())

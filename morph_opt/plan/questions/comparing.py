@@ -13,6 +13,7 @@ from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.parameters import SEARCH
+from morph_opt.plan.site import Noise, hindcast_of, knowing
 from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
@@ -61,8 +62,14 @@ def _versus(
     return rows, found
 
 
-def sentence(name: str, than: str, metric: str, found: Paired) -> str:
-    """Put a paired difference into a sentence."""
+def sentence(name: str, than: str, metric: str, found: Paired, noise: Noise | None = None) -> str:
+    """Put a paired difference into a sentence; one within the noise of the replay is no gain."""
+    if noise is not None and noise.hides(found.mean):
+        return (
+            f"{name}: {metric} is within the noise of the replay of that with {than}: "
+            f"{found.mean:+.6g} ({found.low:.6g} to {found.high:.6g}), and shaken replays of the "
+            f"log spread by {noise.width:.6g}"
+        )
     if math.isnan(found.low):
         sure = "one pair has no interval"
     elif found.low > 0.0 or found.high < 0.0:
@@ -116,22 +123,27 @@ def compare(
     if len(seeds) < 2:
         raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("compare")
-    bases = {name: ask.scenario.replaced(**fields) for name, fields in variants.items()}
-    for base in bases.values():
+    bases, known = {}, []
+    for name, fields in variants.items():
+        base = ask.scenario.replaced(**fields)
         require_decides(base.scheduler)
+        bases[name], line = knowing(base, stated=ask.stated or "durations" in fields)
+        known += [] if line is None else [line]
+    trust = hindcast_of(ask, ask.folder("compare"), statistic)
     names = list(bases)
     every = [source.put(base, seed) for base in bases.values() for seed in seeds]
     values = evaluator.values(every, statistic)
     per = [values[k * len(seeds) : (k + 1) * len(seeds)] for k in range(len(names))]
     rows, found = _versus(names, per, confidence)
     said = [
-        sentence(name, names[0], metric, one) for name, one in zip(names[1:], found, strict=True)
+        sentence(name, names[0], metric, one, trust.noise)
+        for name, one in zip(names[1:], found, strict=True)
     ]
     notes = list(source.notes)
     figures: dict[str, Any] = {
         name: {"mean": one.mean, "lower": one.low, "upper": one.high, "p": one.p}
         for name, one in zip(names[1:], found, strict=True)
-    }
+    } | trust.figures
     if len(seeds) < 6:
         notes.append("below 6 pairs the sign-flip test cannot reach p < 0.05")
     if noise:
@@ -142,7 +154,8 @@ def compare(
                 f"other seeds of the solver alone move {metric} of one workload by {spread:.4g}"
             )
     asked = ask.asked(variants=list(names), metric=metric, seeds=list(seeds), confidence=confidence)
-    return Answer("compare", asked, tuple(said), figures, HEADER, rows, tuple(notes))
+    lines = tuple(dict.fromkeys((*trust.lines, *known)))
+    return Answer("compare", asked, tuple(said), figures, HEADER, rows, tuple(notes), preface=lines)
 
 
 def noise_floor(evaluator: Evaluator, scenario: Scenario, metric: Slo) -> float | None:

@@ -49,7 +49,7 @@ def fleet(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, indifference, exploration, seeds
-        See `morph_opt.plan.nodes`.
+        As of `morph_opt.plan.nodes`.
     types, prices
         GPU types of the nodes, and dollars per hour of a GPU of each.
     budget
@@ -80,6 +80,7 @@ def fleet(
     kinds = _priced(types, prices)
     node_price = [prices[kind.gpu_type.name] * kind.gpus for kind in kinds]
     first, fresh = target.workloads(seeds, exploration)
+    ask, trust = ask.trusted("fleet", there=False)
     source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
     problem = fleet_problem(
@@ -115,7 +116,9 @@ def fleet(
         indifference=target.margin,
     )
     every = (*said, *_of_milp(target.slo, kinds, delay_s, floor))
-    return Answer("fleet", asked, every, figures, HEADER, trial.rows, source.notes)
+    return Answer(
+        "fleet", asked, every, figures, HEADER, trial.rows, source.notes, preface=trust.lines
+    )
 
 
 def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]:

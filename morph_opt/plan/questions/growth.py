@@ -34,7 +34,7 @@ def growth(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, seeds
-        See `morph_opt.plan.nodes`; ``ask`` has the fleet.
+        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
     loads
         Factors on the number of jobs, ascending; 1.0 is the load of ``ask``.
 
@@ -54,6 +54,7 @@ def growth(
     if len(given) < count:
         rule = f"{len(given)} workloads are fewer than the statement needs: {count} for each load"
         raise InputError(rule, field="workloads")
+    ask, trust = ask.trusted("growth")
     evaluator, base = ask.evaluator("growth"), ask.scenario
     rows: list[list[str | int | float | None]] = []
     holding: list[bool] = []
@@ -72,7 +73,7 @@ def growth(
     breaks, said, notes = _broken(loads, holding, target, ask.scenario.cluster.name)
     figures = {"breaks_at": breaks, "workloads": len(given)}
     every = (*notes, *ask.source().notes)
-    return Answer("growth", asked, (said,), figures, HEADER, rows, every)
+    return Answer("growth", asked, (said,), figures, HEADER, rows, every, preface=trust.lines)
 
 
 def _broken(

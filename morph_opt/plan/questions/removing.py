@@ -151,7 +151,7 @@ def remove(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, indifference, exploration, seeds
-        See `morph_opt.plan.nodes`; ``ask`` has the fleet.
+        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
 
     Raises
     ------
@@ -161,6 +161,7 @@ def remove(
     require_type("ask", ask, Ask)
     target = Target.of(slo, of_workloads, confidence, indifference)
     first, fresh = target.workloads(seeds, exploration)
+    ask, trust = ask.trusted("remove")
     source, whole = ask.source(), ask.scenario.cluster
     removal = _Removal(ask.evaluator("remove"), source, ask.scenario, target, first, fresh, whole)
     holds, _ = removal.test(whole, "nothing")
@@ -179,4 +180,13 @@ def remove(
         indifference=target.margin,
     )
     figures = {"removed": removed, "nodes": left}
-    return Answer("remove", asked, (said,), figures, HEADER, removal.rows, source.notes)
+    return Answer(
+        "remove",
+        asked,
+        (said,),
+        figures,
+        HEADER,
+        removal.rows,
+        source.notes,
+        preface=trust.lines,
+    )

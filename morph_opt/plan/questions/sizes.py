@@ -62,8 +62,9 @@ def nodes(
     target = Target.of(slo, of_workloads, confidence, indifference)
     require_int("--max-nodes", most, at_least=1, at_most=MOST_NODES)
     kind = node_type_of(node_type, gpus_per_node)
-    source, base = ask.source(), ask.scenario
     explored, fresh = target.workloads(seeds, exploration)
+    ask, trust = ask.trusted("nodes", there=False)
+    source, base = ask.source(), ask.scenario
 
     def at(size: int, seed: int) -> Scenario:
         return source.put(base.replaced(cluster=Cluster.uniform(size, kind)), seed)
@@ -82,7 +83,7 @@ def nodes(
     )
     said, figures = _sentences(search, found, kind.name), _figures(search, found)
     notes = (*search.notes, *source.notes, *_assumed(kind, node_type, gpus_per_node))
-    return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
+    return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes, preface=trust.lines)
 
 
 def _assumed(kind: NodeType, named: str | None, gpus: int | None) -> tuple[str, ...]:

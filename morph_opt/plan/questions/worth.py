@@ -81,8 +81,8 @@ def worth(
     """Price one more node of each class in the rounds, and measure its effect.
 
     The price is the mean over rounds of what the round would gain, proven, in the objective's
-    unit; it knows no future. The difference is measured by replays with one more node, over the
-    same workloads. Neither is converted into the other.
+    unit; it knows no future. The difference is that of replays with one more node, over the same
+    workloads. Neither is converted into the other.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def worth(
     metric
         Statistic and figure that are compared, such as ``"p90 queued_s"``.
     seeds
-        Seeds of the workloads, two at least.
+        Of the workloads, two at least.
     confidence
-        Confidence level of the interval of each difference.
+        Of the interval of each difference.
     every
         Rounds that are priced: those whose number is a multiple of it, of the first workload.
 
@@ -110,6 +110,7 @@ def worth(
     if len(seeds) < 2:
         raise InputError("a comparison needs two workloads at least", field="seeds")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
+    ask, trust = ask.trusted("worth", statistic)
     base, classes = ask.scenario, classes_of(ask.scenario.cluster)
     fleets = [base] + [
         base.replaced(cluster=with_one_more(base.cluster, one.like)) for one in classes
@@ -125,7 +126,9 @@ def worth(
         price = priced.get(key, math.nan)
         differs = found.mean, found.low, found.high, found.p
         rows.append([one.name, price, sum(mine) / len(mine), *differs, found.pairs, "replay"])
-        said.append(sentence(f"one more {one.name}", "the fleet as it is", metric, found))
+        said.append(
+            sentence(f"one more {one.name}", "the fleet as it is", metric, found, trust.noise)
+        )
         figures[one.name] = {"price": price, "difference": found.mean}
     notes = (
         *source.notes,
@@ -134,4 +137,5 @@ def worth(
         else "a policy that solves nothing has no prices",
     )
     asked = ask.asked(metric=metric, seeds=list(seeds), confidence=confidence, every=every)
-    return Answer("worth", asked, tuple(said), figures, HEADER, rows, notes)
+    figures |= trust.figures
+    return Answer("worth", asked, tuple(said), figures, HEADER, rows, notes, preface=trust.lines)

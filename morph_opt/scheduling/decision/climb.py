@@ -55,7 +55,7 @@ class _Level:
     later
         Goals of the levels after this one.
     gap
-        Requested gap.
+        Gap asked for.
     state
         Incumbent and bound; changes while the level is climbed.
     """

@@ -29,7 +29,7 @@ from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
 from morph_opt.scheduling.policies.blind import Limits as TimeLimits
-from morph_opt.scheduling.policies.catalog import OBJECTIVES, ObjectiveSpec, PolicySpec
+from morph_opt.scheduling.policies.catalog import OBJECTIVES, Maker, ObjectiveSpec, PolicySpec
 from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
 from morph_opt.scheduling.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
 from morph_opt.scheduling.policies.ruled import Ruled
@@ -44,8 +44,10 @@ __all__ = [
     "draws",
     "make_objective",
     "make_policy",
+    "policy_files",
     "require_reasons",
     "resolve",
+    "with_policy_files",
 ]
 
 AnyPolicy = str | Policy | Callable[..., Policy]
@@ -101,8 +103,7 @@ def _spec(word: str, given: Any, *, follow: bool = True) -> PolicySpec[Any]:
     if isinstance(given, str):
         if given in _KNOWN[word]:
             return _KNOWN[word][given]
-        family, _, files = given.partition(":")
-        of_files = _KNOWN[word][family].of_files if files and family in _KNOWN[word] else None
+        family, of_files, files = _of_files(word, given)
         if of_files is not None:
             return replace(_KNOWN[word][family], name=given, make=of_files(files))
         name, maker = given, _imported(word, given, follow=follow)
@@ -148,6 +149,24 @@ def _made(word: str, name: str, maker: Any, belief: SpeedModel, options: PolicyO
         rule = f'{name!r} makes no {word} yet: give class {own} the line name = "{own.lower()}"'
         raise InputError(rule, field=f"--{word}")
     return made
+
+
+def _of_files(word: str, given: str) -> tuple[str, Callable[[str], Maker[Any]] | None, str]:
+    """Return family, maker and files of a name such as ``slurm:slurm.conf``; no maker if none."""
+    family, _, files = given.partition(":")
+    found = _KNOWN[word][family].of_files if files and family in _KNOWN[word] else None
+    return family, found, files
+
+
+def policy_files(policy: str) -> tuple[str, ...]:
+    """Return the files in a policy's name: those of ``slurm:slurm.conf,shares.txt``."""
+    _, made_of, files = _of_files("policy", policy)
+    return tuple(filter(None, files.split(","))) if made_of is not None else ()
+
+
+def with_policy_files(policy: str, files: Sequence[str]) -> str:
+    """Return a policy's name with other files; unchanged if it has none."""
+    return f"{policy.partition(':')[0]}:{','.join(files)}" if policy_files(policy) else policy
 
 
 def name_of_value(word: str, value: Any) -> str:

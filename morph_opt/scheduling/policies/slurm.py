@@ -70,6 +70,11 @@ class Site:
         return cls(found, read_shares(Path(shares)) if shares else ())
 
     @property
+    def names_partitions(self) -> bool:
+        """Whether its slurm.conf names partitions; otherwise all jobs are in one of all nodes."""
+        return self.conf.partitions != DEFAULTS.partitions
+
+    @property
     def timing(self) -> Timing:
         """Intervals and depths of the passes."""
         conf, usual = self.conf, Timing()
@@ -125,7 +130,7 @@ class Places:
     Parameters
     ----------
     site, cluster
-        Site and cluster; nodes of slurm.conf are matched by name, else by position.
+        Nodes of slurm.conf are those of the cluster by name, else by position.
 
     Raises
     ------
@@ -156,6 +161,7 @@ class Places:
         }
         marked = [one.name for one in site.conf.partitions if one.default]
         self._usual = marked[0] if marked else next(iter(self.partitions))
+        self._named = site.names_partitions
 
     def of(self, job: Job) -> tuple[int, SlurmPartition, int]:
         """Return number, partition and nodes of a job's queue.
@@ -163,9 +169,9 @@ class Places:
         Raises
         ------
         InputError
-            If slurm.conf has no such partition.
+            If slurm.conf names partitions, but not this one.
         """
-        name = job.partition.rpartition("/")[2] or self._usual
+        name = (job.partition.rpartition("/")[2] if self._named else "") or self._usual
         if name not in self.partitions:
             known = ", ".join(self.partitions)
             rule = f"partition {name!r} is not in slurm.conf{did_you_mean(name, self.partitions)}"
@@ -191,7 +197,7 @@ class SlurmPolicy(BatchPolicy):
     phase_s
         Instant of the first pass and the first computation of priorities, which no log states.
     completing_s
-        Seconds from the end of a job to free GPUs; None for the default of `Timing`.
+        Seconds from the end of a job to free GPUs; None for those of `Timing`.
     takes_s
         Seconds that a cycle of backfill takes, which no log states either.
     """

@@ -85,7 +85,7 @@ def judge(
     stop
         Why the library stopped.
     gap
-        Requested relative gap.
+        Relative gap that was asked for.
     unit
         Unit of the objective, at most 1: smaller differences than 1e-9 of it are none.
     """

@@ -57,7 +57,7 @@ class Demand:
         Parameters
         ----------
         report
-            Report on the log.
+            Of the log.
         cluster_gpus
             GPUs of the cluster that the log is of; None if it is not known.
         """

@@ -31,7 +31,7 @@ def slots_priced(
     lp
         Solver of the master problems.
     gap
-        Requested gap.
+        Gap asked for.
     params
         Number of slots and of evaluations, at most.
     """

@@ -1,1 +1,0 @@
-"""Kueue's scheduler held against cases of its own tests."""
