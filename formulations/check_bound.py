@@ -106,7 +106,7 @@ class _Definition:
     def _most_of(self, a: int) -> float:
         """Return the limit of an auxiliary column.
 
-        Its own limit, or that of a row in which no entry is negative.
+        Its own limit, or the limit of a row in which no entry is negative.
         """
         rules, most = self.problem.rules, float(self.problem.rules.aux_upper[a])
         for entry in np.flatnonzero((rules.kind == RULE_U) & (rules.index == a)).tolist():

@@ -56,8 +56,8 @@ def fingerprint(table: Iterable[Floats | Ints]) -> npt.NDArray[np.uint64]:
 def alike_columns(table: Floats, params: ColumnParams = COLUMNS) -> tuple[Floats, Ints | None]:
     """Return the distinct columns of a table, shape (rows, D), and the index of each column.
 
-    Returns the table itself and None unless distinct columns are far fewer. Columns are told apart
-    by a hash of their entries, and compared with the one they are taken for.
+    Returns the table itself and None unless distinct columns are far fewer. Columns are
+    distinguished by a hash of their entries, and compared with the one they are taken for.
     """
     _, first, at = np.unique(fingerprint(table), return_index=True, return_inverse=True)
     if params.fewer * first.size > at.size:

@@ -31,7 +31,7 @@ SAME_VALUE = 1e-9
 """Difference at which two values are equal, relative to the larger values of a round."""
 
 GAP = 1e-9
-"""Amount by which a relative gap may exceed the one asked for and still meet it."""
+"""Amount by which a relative gap may exceed the requested one and still meet it."""
 
 ROUNDING = 1e-12
 """Relative error of a sum: 1,000 additions of doubles err by less (1.1e-16 each)."""

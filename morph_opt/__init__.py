@@ -26,6 +26,7 @@ Decide one round
 
     decide          Decide one round, given by a snapshot or the file of one
     PolicyOptions   Options of a policy with the operator's rules
+    moves           Find the cheapest moves that let a job start, free places or empty nodes
     RoundDecision   A decided snapshot
     Snapshot        A round to decide
     read_snapshot   Read the snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from morph_opt.inputs.traces.logs.reading.reader import TableReader
     from morph_opt.inputs.traces.logs.reading.row import LogRow
     from morph_opt.inputs.traces.registry import load_trace
+    from morph_opt.moves.api import moves
     from morph_opt.replay.scenario import Failures, Scenario, Workload, read_scenario
     from morph_opt.report.api import report
     from morph_opt.round.decide import RoundDecision, decide
@@ -115,6 +117,7 @@ else:
             ".scheduling.policies.filling": ("FillingPolicy",),
             ".scheduling.policies.options": ("PolicyOptions", "Scheduler"),
             ".replay.scenario": ("Failures", "Scenario", "Workload", "read_scenario"),
+            ".moves.api": ("moves",),
             ".report.api": ("report",),
             ".round.decide": ("RoundDecision", "decide"),
             ".round.reader": ("read_snapshot",),
@@ -160,6 +163,7 @@ __all__ = [
     "decide",
     "load_cluster",
     "load_trace",
+    "moves",
     "plan",
     "read_run",
     "read_scenario",

@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "decide, replay, plan": (
         Command("replay", "morph_opt.replay.cli", "replay a trace with one decision per round"),
         Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
+        Command("moves", "morph_opt.moves.cli", "cheapest moves to start a job or free nodes"),
         Command("sweep", "morph_opt.sweep.cli", "many replays: cached, on many machines"),
         Command("live", "morph_opt.live.cli", "with a real Slurm: observe, advise, act"),
         Command("plan", "morph_opt.plan.cli", "capacity: how many nodes, which fleet"),

@@ -33,8 +33,8 @@ mo.Scenario("naive", state=3) | state: must be text, a path or None, got 3
 mo.Scenario("naive", engine={"interval_s": 30}) | engine: must be a ReplayConfig or None
 mo.Scenario("") | trace: must not be empty
 mo.Scenario("naive", "") | cluster: must not be empty
-mo.Scenario("naive", policy=mo.FillingPolicy) | a class of your own has fill
-mo.Scenario("naive", objective=mo.Stateless) | a class of your own has goals
+mo.Scenario("naive", policy=mo.FillingPolicy) | a class of your own must define fill
+mo.Scenario("naive", objective=mo.Stateless) | a class of your own must define goals
 mo.Scenario("naive", policy=lambda: 3).run() | must be callable as policy(belief, options)
 mo.Scenario("naive", policy=WRONG).run() | Wrong.decide must return a morph_opt.Decision, got int
 mo.Scenario("naive", scheduler=mo.Scheduler(solver="nope")).run() | unknown solver 'nope'

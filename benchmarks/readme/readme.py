@@ -129,11 +129,11 @@ _HEADLINE = (
     ("throughput", "MILP, `throughput`", "Morphling's goal: most normalised speed"),
     ("fairness", "MILP, `fairness`", "Gavel's goal: the worst-off job first"),
     ("las", "MILP, `las`", "Tiresias' goal: least attained service first (2D-LAS)"),
-    ("auto", "MILP, the default", "told durations; every round proven within a gap of {gap}"),
-    ("greedy-lookahead", "`greedy:lookahead`", "told durations, as free, no MILP"),
-    ("sia", "`sia`", "published rule, as free"),
-    ("morphling", "`morphling`", "published rule, as free"),
-    ("srtf", "`srtf`", "told durations; jobs keep the GPUs that they asked for"),
+    ("auto", "MILP, the default", "knows durations; every round proven within a gap of {gap}"),
+    ("greedy-lookahead", "`greedy:lookahead`", "knows durations; any GPU counts, no MILP"),
+    ("sia", "`sia`", "published rule; any GPU counts"),
+    ("morphling", "`morphling`", "published rule; any GPU counts"),
+    ("srtf", "`srtf`", "knows durations; jobs keep the GPUs that they asked for"),
 )
 """Objectives of the publications that the project follows, then peers by their freedom."""
 

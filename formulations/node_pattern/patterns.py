@@ -83,7 +83,7 @@ def reachable_free_of(
     capacity
         Amount of every counted resource.
     gangs
-        Possible holds of each gang of GPUs in use: those of its job, or of a pair.
+        Possible holds of each gang of GPUs in use: of its job, or of a pair.
 
     Returns
     -------

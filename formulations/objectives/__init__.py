@@ -87,10 +87,10 @@ def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) ->
 def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[Level, ...]:
     """Return total normalised speed, restarts amortised (Morphling, MLSys'25).
 
-    A job's speed q is counted relative to that of its request, so that an iteration of a small
-    model and one of a large model are comparable. A configuration with start-up r ahead of it is
-    worth ``q H / (H + r)``: its mean speed until it has made H seconds of progress. Unlike
-    ``q (H - r)+ / H`` this never values a start at nothing, however long the restart.
+    A job's speed q is counted relative to its request's, so that an iteration of a small model and
+    one of a large model are comparable. A configuration with start-up r ahead of it is worth ``q H
+    / (H + r)``: its mean speed until it has made H seconds of progress. Unlike ``q (H - r)+ / H``
+    this never values a start at nothing, however long the restart.
 
     Parameters
     ----------

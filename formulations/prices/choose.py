@@ -93,7 +93,7 @@ def choose_prices(
     Parameters
     ----------
     start
-        First prices, for example those of an earlier round; None for a share of the highest ones.
+        First prices, for example of an earlier round; None for a share of the highest ones.
     lp
         Solver of the master problems.
     free

@@ -1,6 +1,6 @@
 r"""Relaxation of a round to sums: options of jobs and the rows that they share.
 
-The options are those of `formulations.round.options`. The rows
+`formulations.round.options` has the options. The rows
 
     lower[d] <= sum over chosen options o of use[d,o] + sum_a aux_use[d,a] aux[a] <= upper[d]
 

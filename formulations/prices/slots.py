@@ -335,7 +335,7 @@ class SlotRelaxation(Relaxation):
     def reduced(self, prices: Floats) -> Floats:
         """Return the reduced value of each option; a stay pays for the slots that it blocks.
 
-        That price tells jobs apart; at the bound's own payments all running jobs are indifferent.
+        That price distinguishes jobs; at the bound's own payments all running jobs are indifferent.
         """
         base, slots = self._base, prices[self._slots()]
         found = self.value - base.paid(prices[: base.count])

@@ -98,8 +98,8 @@ class CandidateTable:
         Whether the parts must not all lie within a tighter scope: under one leaf for `Scope.POD`,
         in one NVLink domain for `Scope.LEAF`, where speed and demand would differ. By default no.
     part_class
-        Class of the nodes of each part, shape (P,); by default that of the candidate. The class of
-        a candidate over several classes is that of its first part.
+        Class of the nodes of each part, shape (P,); by default the candidate's. The class of a
+        candidate over several classes is its first part's.
     loose
         Whether parts, of one GPU each, may share nodes. By default no.
 
@@ -223,7 +223,7 @@ class CandidateTable:
     def _on(self, node_class: int, whole: Ints, each: Ints) -> Ints:
         """Return each candidate's sum of an amount over its parts on a class.
 
-        ``whole`` is the amount of a candidate, ``each`` that of every part.
+        ``whole`` is the amount of a candidate, ``each`` the amount of every part.
         """
         found = np.where(self.node_class == node_class, whole, 0)
         mixed = self.mixed

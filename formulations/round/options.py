@@ -125,7 +125,7 @@ class OptionTable:
     job
         Job that holds the nodes.
     node_class
-        Class of the nodes; for several classes, that of the first part or of the last hold.
+        Class of the nodes; for several classes, the class of the first part or of the last hold.
     gpus
         Total GPUs.
     mixed

@@ -125,7 +125,7 @@ def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
     """Return the round with other prices of starts.
 
     An option on named nodes has in each rule's row the entry of its candidate. Shared options must
-    be in the round already: those of this table follow them.
+    be in the round already: the options of this table follow them.
     """
     rules, first = problem.rules, problem.candidates.count + problem.shared.count
     starts = np.where(rules.kind == RULE_X, rules.index, -1)
@@ -141,14 +141,14 @@ def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
 
 
 def with_promises(problem: RoundProblem) -> RoundProblem:
-    """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed it asked for."""
+    """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed of its request."""
     members = problem.options.members
     promised = np.flatnonzero(problem.jobs.guaranteed)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
     row_of[promised] = np.arange(promised.size)
     row = np.where(kept(problem), row_of[members.job], -1)
     least = np.ones(promised.size)
-    return _with_rows(
+    return with_rows(
         problem, "guarantee", promised, least, row[row >= 0], members.option[row >= 0], 1.0
     )
 
@@ -160,7 +160,7 @@ def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> 
     """
     options = np.flatnonzero(level.value)
     scale = float(np.abs(level.value).max(initial=0.0)) or 1.0
-    return _with_rows(
+    return with_rows(
         problem,
         "rank",
         np.asarray([rank], dtype=np.int64),
@@ -171,7 +171,7 @@ def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> 
     )
 
 
-def _with_rows(
+def with_rows(
     problem: RoundProblem,
     name: str,
     label: Ints,

@@ -92,7 +92,7 @@ def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns
 def boxes(speed: Floats, need: Floats) -> Floats:
     """Return shares that no job needs to exceed to reach ``need`` (steps/s, (J,)), shape (J, T).
 
-    Far below 1 they tell a solver the size of a column; 1 unless the need is small.
+    Far below 1 they give a solver the size of a column; 1 unless the need is small.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = SHARES.spare * np.maximum(need, 0.0)[:, None] / speed

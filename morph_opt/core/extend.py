@@ -115,8 +115,8 @@ def blamed_on(error: BaseException) -> str | None:
 
     It names the import path or entry point, and file, line and text of the place in the user's
     package that the error passed last: an error of ours that a wrong argument caused is found at
-    the call with that argument. An `InputError` that the user's own code raises says what it has
-    to say by itself.
+    the call with that argument. An `InputError` that the user's own code raises keeps its own
+    message.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
     raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""
@@ -185,7 +185,7 @@ def require_allowed(name: str, field: str | None = None) -> None:
     Parameters
     ----------
     name
-        Of a policy, an objective, a solver or a trace.
+        Name of a policy, an objective, a solver or a trace.
     field
         The option that it is given as.
 
@@ -206,11 +206,11 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
     Parameters
     ----------
     own, name
-        What `extension` found, and its name.
+        Object that `extension` found, and its name.
     field
         Option that the user gave, shown in complaints.
     contract
-        What it must be, for example ``"policy(belief, options)"``.
+        Signature that it must have, for example ``"policy(belief, options)"``.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def require_kind(made: Any, kind: type, source: str, field: str) -> None:
     Parameters
     ----------
     source
-        What returned it, for example ``"mine:Policy.decide"``.
+        Function that returned it, for example ``"mine:Policy.decide"``.
 
     Raises
     ------

@@ -106,11 +106,11 @@ class Statement:
     phases_s
         Instants of the scheduler's first pass, by replay.
     notes
-        What was read, left out and assumed.
+        Sentences on rows read, left out and assumed.
     not_followed
-        What slurm.conf sets and the model does not follow.
+        Settings of slurm.conf that the model does not follow.
     cannot_claim
-        What neither log nor policy can show.
+        Facts that neither log nor policy can show.
     """
 
     figures: tuple[Figure, Figure, Figure]

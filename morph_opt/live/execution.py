@@ -23,9 +23,9 @@ class Executor:
     Parameters
     ----------
     scheduler, settings, memory, folder
-        Of the controller.
+        Parts of the controller.
     acts
-        Whether anything is done; else it is only said what would be.
+        Whether intents are carried out; otherwise they are only logged.
     """
 
     scheduler: Scheduler

@@ -34,7 +34,7 @@ class RunInterval:
     Parameters
     ----------
     job, start_s, end_s
-        Of which job, its ends in seconds; the last is infinite where it runs on.
+        Job, and begin and end in seconds; the end is infinite if the job still runs.
     on, gpus
         Nodes, and GPUs on all of them.
     held
@@ -66,8 +66,8 @@ def settle(intervals: Sequence[RunInterval]) -> None:
 def placed(intervals: Sequence[RunInterval], cluster: Cluster) -> Iterator[RunInterval]:
     """Return the intervals; unobserved ones get GPUs of their nodes that no other job held.
 
-    A scheduler says of a job that is over on which nodes it was, not on which GPUs of them. An
-    interval for which there are too few is left out.
+    Of a job that is over a scheduler states the nodes, not the GPUs. An interval for which there
+    are too few is left out.
     """
     index = cluster.node_index
     known = [interval for interval in intervals if interval.held]
@@ -94,7 +94,7 @@ _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)
 """Ranks of events of one second: ends of earlier intervals come before new ones.
 
-A node closes behind the round that finds it closed: what began there since the last look did so
+A node closes after the round that finds it closed: jobs that began there since the last look did so
 while it was open.
 """
 
@@ -127,8 +127,8 @@ def read_audit(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
 def write_run(path: Path, out: Path) -> None:
     """Write the run folder of an audit log.
 
-    A job ran as many seconds as its scheduler says: those are its iterations. Jobs that ran before
-    the log begins start with it.
+    The iterations of a job are the seconds that it ran, as its scheduler states them. Jobs that ran
+    before the log begins start with it.
 
     Raises
     ------
@@ -205,9 +205,9 @@ class _History:
     Attributes
     ----------
     zero_s
-        Instant of the first event on slurmctld's clock; those of the events are since then.
+        Instant of the first event on slurmctld's clock; instants of events count from it.
     asked, ran_s, shapes
-        By job: GPUs that it asks for, seconds that it ran, and on what.
+        Requested GPUs, seconds of running, and shapes, by job.
     documents
         By round, where the controller kept what it decided by.
     """

@@ -1,7 +1,7 @@
 """Memory of the controller about jobs, in ``jobs.json``.
 
-Everything else is read anew each turn, so that a controller that was killed goes on as if nothing
-had been. What happened between two pictures comes out as events, in the words of
+Everything else is read anew each turn, so that a controller that was killed continues where it was.
+What happened between two pictures comes out as events, in the words of
 `morph_opt.simulation.events.log`, with nodes and GPUs by name.
 """
 
@@ -54,7 +54,7 @@ class Known:
     iteration_s, done
         Seconds of an iteration as it ran last, and iterations of its runs before this one.
     report, report_s
-        What it reported last, and when that was first read.
+        Last report, and the instant at which it was first read.
     """
 
     submit_s: float
@@ -102,7 +102,7 @@ class Memory:
     jobs
         By name.
     turns, observed
-        Turns decided so far, and those of them after which nothing was done.
+        Number of decided turns, and of turns after which nothing was done.
     stops_s
         Instants of our stops of the last hour.
     nodes

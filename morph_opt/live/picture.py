@@ -56,7 +56,7 @@ class Seen:
     held
         Whether a person holds it back (priority 0).
     priority, begin_s, submit_s, start_s, end_s
-        Of Slurm; instants, 0 for none.
+        Values of Slurm: priority, and instants, 0 for none.
     requeue, restarts
         Whether it may be requeued, and how often it was.
     pinned
@@ -64,9 +64,9 @@ class Seen:
     nodes
         Nodes that it runs on, or ran on last.
     special
-        What makes it a job that is left alone; "" for a plain one.
+        Reason to leave the job alone; "" for a plain job.
     asked_nodes, by_node
-        Nodes that it asks for, and whether it asks for GPUs by node instead of in all.
+        Requested nodes, and whether GPUs are requested by node instead of in all.
     gated
         Whether it waits until it is let go, however long, so that it need not be parked.
     back, stuck
@@ -75,7 +75,7 @@ class Seen:
     rest
         Whether it is what is missing of a job that runs, and no job of its own.
     gpus_held
-        Of a job that is over, GPUs that it had on ``nodes``; 0 where it never ran or nobody says.
+        GPUs that an ended job had on ``nodes``; 0 if it never ran or they are unknown.
     limit_s
         Time that a run of it may take; None without a limit.
     """
@@ -142,7 +142,7 @@ class Seen:
         Parameters
         ----------
         mark
-            Whether its user must have said so in the comment.
+            Whether its user must have put the mark into the comment.
         """
         partitions = self.partition.split(",")
         if self.special:
@@ -177,15 +177,15 @@ class Picture:
     silent
         Nodes that do not respond.
     whole
-        Whether nodes say of every GPU in use which job has it.
+        Whether nodes state the job of every GPU in use.
     leases
         Job number and admin comment of each lease.
     partitions
         Names that nodes are in.
     doors
-        Address and port of the slurmd of each node that says so.
+        Address and port of the slurmd of each node that states them.
     objects
-        What the scheduler's own class needs to know of it.
+        Values that the scheduler's own class needs.
     """
 
     live: Live
@@ -237,7 +237,7 @@ def read_picture(
     Parameters
     ----------
     submitted_s
-        First submission of jobs that are known: a requeue resets that of Slurm.
+        First submission of known jobs: a requeue resets Slurm's value.
 
     Raises
     ------

@@ -23,11 +23,11 @@ class Planned:
     Parameters
     ----------
     intent
-        What is decided.
+        Decided change of the cluster.
     outcome
         ``""`` for one that is to be carried out; else ``postponed`` or ``limited``.
     why
-        Of the outcome.
+        Reason of the outcome.
     """
 
     intent: Intent
@@ -40,8 +40,8 @@ def difference(
 ) -> list[Planned]:
     """Return the intents of a turn in the order of execution: stops, then waits, then starts.
 
-    GPUs that a stop sets free are not counted upon: their starts come in a later turn, when the
-    scheduler says that they are free.
+    GPUs that a stop frees are not used in the same turn: their starts come in a later turn, when
+    the scheduler lists the GPUs as free.
     """
     granted = decision.decision.allocation.by_job()
     stops, starts, waits = [], [], []
@@ -156,9 +156,9 @@ def free_gpus(picture: Picture) -> dict[str, int]:
 
 
 def _reshape(counts: list[int], seen: Seen, asked_gpus: int) -> Shape | None:
-    """Return the new request of a job with these GPUs by node; None if it asks for that already.
+    """Return the new request of a job with these GPUs by node; None if it requests that already.
 
-    Uneven counts cannot be asked for.
+    Uneven counts cannot be requested.
     """
     total, nodes = sum(counts), len(counts)
     if len(set(counts)) > 1 or (total == asked_gpus and nodes == seen.asked_nodes):

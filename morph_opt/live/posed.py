@@ -40,7 +40,7 @@ class Posed:
     stated
         By job.
     unseen
-        Of those, why jobs are not stopped whose end may come at any moment.
+        Reasons not to stop jobs whose end may come at any moment, by job.
     """
 
     snapshot: Snapshot
@@ -242,7 +242,7 @@ class _Models:
     Parameters
     ----------
     speeds, cluster
-        What is known, and where.
+        Known speeds, and the cluster.
     rows, paces
         By model: what it may run on, and seconds of an iteration by GPUs (`stated.paces`).
     """

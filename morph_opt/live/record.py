@@ -159,7 +159,7 @@ def status_of(
     entry
         The turn's line in the audit log.
     word, cluster
-        What the controller does, and beside which cluster.
+        Mode of the controller, and the name of the cluster.
     part
         Jobs that take part.
     left_alone

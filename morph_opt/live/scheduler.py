@@ -131,7 +131,7 @@ class Start:
     gpus
         Indices on each of them; the scheduler may take others.
     shape
-        What it is to ask for; None for what it asks for already.
+        New request; None to keep the present one.
     park_s
         Instant until which it is parked first, where the scheduler might start it by itself
         meanwhile; 0 where something keeps it back.
@@ -154,7 +154,7 @@ class Stop:
     Parameters
     ----------
     power
-        That of stops, or of placement for a job that was started and never came to run.
+        Power ``stops``, or ``placement`` for a job that was started and never ran.
     """
 
     job: str

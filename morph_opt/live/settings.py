@@ -33,13 +33,13 @@ class Settings:
         Partitions, or namespaces, whose jobs may be touched; () for all, of commands that only
         look.
     powers
-        Of `POWERS`: set priorities of jobs that wait; delay them and choose their nodes; change
-        their nodes and GPUs before they start; requeue jobs that run. Kubernetes has neither the
-        first nor the third: it does not let them be changed.
+        Some of `POWERS`: set priorities of jobs that wait; delay them and choose their nodes;
+        change their nodes and GPUs before they start; requeue jobs that run. Kubernetes has neither
+        the first nor the third: it does not let them be changed.
     node_types
         Properties of node types by name (``a800-x8``) that schedulers lack, for built-in speeds.
     folder
-        Where relative names of the file begin.
+        Folder to which relative names in the file refer.
     """
 
     partitions: tuple[str, ...] = ()

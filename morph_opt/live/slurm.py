@@ -137,7 +137,7 @@ class Slurm:
     run
         Runs a command; tests put a pretended Slurm here.
     clock, sleep, user
-        Of this machine and process; tests have their own.
+        Clock and sleep of this machine, and user of this process; tests have their own.
     """
 
     server = "slurmctld"

@@ -1,9 +1,9 @@
 """Statements of users about jobs, in comments or reports.
 
 A stop that comes between a job's last line and its scheduler's knowing of it makes the job run
-again. So a job is stopped only where its end is seen to be far: by what it reports to be left, or,
-if the settings say so, by its user's word. A time limit says nothing of that: the job may end at
-any moment before.
+again. So a job is stopped only where its end is seen to be far: by the work that it reports as
+left, or, if the settings allow it, by its user's statement. A time limit does not show it: the job
+may end at any moment before.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Stated:
     Parameters
     ----------
     checkpoint
-        Whether it goes on where it was when it is requeued; no other job is ever stopped.
+        Whether it resumes from a checkpoint when it is requeued; no other job is ever stopped.
     seconds
-        How long it will run on what it asks for.
+        Run time with its request.
     model, plan, iterations, gpus
-        What it runs; ``gpus`` are the least and the most that it may have. Without iterations it
-        runs as many as take ``seconds``, or its time limit, on what it asks for.
+        Model, plan, work, and the least and most GPUs that it may have. Without iterations their
+        number follows from ``seconds``, or from the time limit, at the speed of its request.
     restart_s, weight
-        Of the job.
+        Cost of a restart in seconds, and weight of the job.
     left, iteration_s
         Iterations to go and seconds of each as it runs now.
     """
@@ -114,7 +114,7 @@ def unseen_end(
     state
         As it is posed: iterations of its model, or seconds.
     age_s
-        For how long it has reported the same: what was said once is that much older.
+        Seconds for which the report has not changed, so that it is that much older.
     iteration_s
         Seconds of each iteration where it runs.
     """
@@ -154,14 +154,15 @@ def gangs(
 ) -> GangLimit:
     """Return the numbers of GPUs that a job may have: its request, or more if powers allow.
 
-    No other count than it asks for, or runs on, at which it is estimated to reach its time limit.
+    A count other than the requested or the present one is left out if the job is estimated to reach
+    its time limit there.
 
     Parameters
     ----------
     by_gpus
         Seconds of an iteration by GPUs.
     limit_s
-        Of a run; None without one.
+        Time limit of a run; None without one.
     """
     asked, held = state.job.requested_gpus, state.running and state.running.placement.gpus
     if "shape" not in settings.powers or stated.gpus is None or not stated.malleable:

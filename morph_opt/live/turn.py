@@ -43,7 +43,7 @@ class Mode:
     word
         ``observe``, ``advise`` or ``act``.
     policy, options, rules, measured
-        Who decides, by which options, rules of the operator's, and whether reports correct speeds.
+        Policy with its options, the operator's rules, and whether reports correct speeds.
     """
 
     word: str
@@ -59,11 +59,11 @@ class Controller:
     Parameters
     ----------
     scheduler
-        Where it looks and acts.
+        Client of the scheduler.
     settings, mode
-        What it may do.
+        Powers and limits, and the mode.
     folder
-        Where it keeps what it knows.
+        Folder of the controller.
 
     Raises
     ------

@@ -45,9 +45,9 @@ class Answer:
     Parameters
     ----------
     question, asked
-        Name of the question, and its options: enough to ask again.
+        Name of the question, and its options: enough to repeat it.
     said
-        The answer in sentences, the first one first.
+        Sentences of the answer, the most important first.
     figures
         Its figures by name.
     header, rows
@@ -55,7 +55,7 @@ class Answer:
     notes
         Notes on this answer (few weeks of history, not monotone ...).
     not_modelled
-        Limits of the models behind it.
+        Limits of the models used.
     preface
         Lines before the answer: the hindcast of a log, and what policies know of its jobs.
     """
@@ -148,7 +148,7 @@ def readable(header: Sequence[str], rows: Sequence[Sequence[Cell]], slo: str = "
     header, rows
         As in the answer.
     slo
-        What was asked, whose unit means have.
+        SLO of the question, in whose unit means are stated.
     """
     unit = _UNITS.get(slo.split()[1].rpartition("_")[2], "") if len(slo.split()) > 1 else ""
     found = [_row(dict(zip(header, row, strict=True)), unit) for row in rows]

@@ -29,13 +29,13 @@ class Ask:
     Parameters
     ----------
     scenario
-        What the question varies. Its trace is where workloads come from
+        Scenario that the question varies. Its trace is the source of the workloads
         (`morph_opt.plan.workloads.source_of`); seeds of jobs and failures are those of each
         workload, whatever it has itself.
     out
         Folder of the answer, its cells included; None: ``runs/plan-QUESTION``.
     blocks, load
-        Of the workloads.
+        Blocks and load factor of the workloads.
     on, limits, progress
         See `morph_opt.sweep.run_cells`.
     site

@@ -88,9 +88,9 @@ class Verdict:
     value
         The statistic of the replay, or the bound on it (of one that was ended, too).
     detail
-        Of an impossible job, a failure or a replay that was ended.
+        Description of an impossible job, a failure or a replay that was ended.
     key
-        Of the cell.
+        Key of the cell.
     """
 
     passed: bool
@@ -191,9 +191,9 @@ class Evaluator:
         Parameters
         ----------
         scenarios
-            What is replayed.
+            Scenarios to replay.
         metric
-            Which statistic of which figure; its target does not matter.
+            Statistic of a figure; its target does not matter.
 
         Raises
         ------

@@ -73,13 +73,13 @@ def forecast(
     prepared
         Policy, speeds and rules of the engine.
     future
-        What may arrive.
+        Arrivals to draw; None for none.
     jobs
         Names.
     seeds
         One continuation each.
     progress
-        Is told after each continuation how many there are.
+        Called after each continuation with the number done.
 
     Raises
     ------

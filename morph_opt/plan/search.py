@@ -71,9 +71,9 @@ class Trial:
     def row(self, confidence: float) -> list[str | int | float | None]:
         """Return the trial's row of the evidence table.
 
-        Mean and interval are those of the replayed workloads. They are unknown where a replay was
-        ended early, because the others alone would be too low. Intervals are those of a fixed
-        number of workloads; where a stage ended by what it saw, they are for orientation.
+        Mean and interval cover the replayed workloads. They are unknown where a replay was ended
+        early, because the others alone would be too low. Intervals hold for a fixed number of
+        workloads; if a stage ended early by its outcome, they are for orientation.
         """
         of = len(self.verdicts)
         low, high = share_interval(self.count, of, confidence) if of else (0.0, 1.0)
@@ -103,7 +103,8 @@ class Search:
     Parameters
     ----------
     judge, target, at
-        How scenarios are judged, what is to hold, and the scenario of a size and a seed.
+        Evaluator of scenarios, statement to confirm, and function that makes the scenario of a size
+        and a seed.
     exploration, fresh
         Seeds to explore with, and those that confirmations take from, in order.
     most

@@ -29,17 +29,17 @@ class Target:
     Parameters
     ----------
     slo
-        Of each run.
+        SLO of each run.
     share, confidence
         "The SLO holds in at least this share of workloads, with this confidence."
     indifference
-        How far above the share a size has to lie to be found: in nine tests of ten it is then
+        Margin above the share from which a size is found: in nine tests of ten it is then
         confirmed. None: `morph_opt.plan.sequential.usual_margin`.
 
     Raises
     ------
     InputError
-        If a share is not between 0 and 1; that of the workloads is called ``of_workloads``.
+        If a share is not between 0 and 1; the share of workloads is named ``of_workloads``.
     """
 
     slo: Slo
@@ -133,9 +133,9 @@ class Confirmation:
     Parameters
     ----------
     level
-        Of its error.
+        Level of its error.
     verdicts
-        Of the workloads that it took, in order.
+        Verdicts of the workloads that it took, in order.
     holds
         Whether the statement is confirmed.
     open
@@ -159,7 +159,7 @@ class Confirmations:
     Parameters
     ----------
     judge, target
-        How scenarios are judged, and what is to hold.
+        Evaluator of scenarios, and statement to confirm.
     fresh
         Seeds that nothing has seen, taken in order.
     """

@@ -43,9 +43,9 @@ def needed(share: float, confidence: float, attempt: int = 1) -> int:
     Parameters
     ----------
     share, confidence
-        What is to be confirmed, and how surely, both between 0 and 1.
+        Share to confirm, and confidence level, both between 0 and 1.
     attempt
-        Which of several tests it is, from 1.
+        Number of the test among several, from 1.
 
     Raises
     ------
@@ -107,9 +107,10 @@ class Paired:
     Parameters
     ----------
     pairs, mean, low, high
-        How many, mean difference and its interval.
+        Number of pairs, mean difference and its interval.
     p
-        Of the exact sign-flip test, two-sided; NaN below 6 pairs, where 0.05 is out of its reach.
+        p-value of the exact sign-flip test, two-sided; NaN below 6 pairs, where 0.05 is out of its
+        reach.
     gain
         Variance of the difference of unpaired workloads over that of the paired ones: how many
         times fewer replays common workloads need.

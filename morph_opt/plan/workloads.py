@@ -1,7 +1,7 @@
 """Workloads: realisations of the future, each a trace by name and a seed.
 
-Fleets and policies never change them (common random numbers): the seed is that of the jobs and of
-the node failures, the solver keeps its own.
+Fleets and policies never change them (common random numbers): the seed sets the jobs and the node
+failures, the solver keeps its own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Source:
         scenario
             Scenario whose jobs and failures are replaced.
         seed
-            Which workload.
+            Seed of the workload.
         """
         return scenario.replaced(
             workload=replace(scenario.workload, trace=self.spec, seed=seed),

@@ -103,7 +103,7 @@ def continued(
     Raises
     ------
     InputError
-        If there is no job at all, or a job of the state differs from that of the trace.
+        If there is no job at all, or a job of the state differs from the trace's.
     """
     known = {one.job.name: one.job for one in state.jobs}
     for job in later:
@@ -152,7 +152,7 @@ class Prepared:
     scenario
         The scenario with digests and absolute paths, as run folders record it.
     source
-        Where jobs and speeds come from.
+        Source of jobs and speeds.
     jobs
         Jobs that run, and those that were dropped.
     decider, belief, policy_options

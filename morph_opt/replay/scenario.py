@@ -134,7 +134,7 @@ class Scenario:
     seed
         Short for the field of ``workload``, of failures and of the solver.
     cluster
-        A cluster, its short form (``8x8:A800-80GB``) or a file; None for that of the trace.
+        A cluster, its short form (``8x8:A800-80GB``) or a file; None for the trace's.
     policy, objective
         Short for fields of ``scheduler``; or your own object, of which every run gets a copy, or
         the class that makes it from belief and options.
@@ -270,7 +270,7 @@ class Scenario:
         Raises
         ------
         InputError
-            If a name is unknown or a value out of range. A ``seed`` is that of all parts.
+            If a name is unknown or a value out of range. A ``seed`` is set in all parts.
         """
         parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
         parts |= {name: changes.pop(name) for name in tuple(changes) if name in parts}

@@ -90,7 +90,11 @@ def make_parser() -> LineParser:
         lambda given: given.explain or given.explain_nodes,
     )
     parser.only_with("--snapshot", "--from")
-    parser.only("--indent", "has an effect on JSON only", lambda given: given.format == "json")
+    parser.only(
+        "--indent",
+        "has an effect on JSON only",
+        lambda given: given.format == "json" and given.why is None,
+    )
     parser.only("--seed", "has no effect on this policy", drawn)
     return parser
 

@@ -340,10 +340,11 @@ def decide(
         objective = AUTO if options is None else options.objective
     decider = resolve(policy, objective)
     options = options or PolicyOptions(objective=decider.rule.name if decider.objective else AUTO)
-    return decide_round(_snapshot(state), options, policy=decider)
+    return decide_round(snapshot_of(state), options, policy=decider)
 
 
-def _snapshot(state: str | Path | Snapshot | dict[str, Any]) -> Snapshot:
+def snapshot_of(state: str | Path | Snapshot | dict[str, Any]) -> Snapshot:
+    """Return a snapshot, given as one, as the path of one or as its JSON as a dict."""
     if isinstance(state, Snapshot):
         return state
     if not isinstance(state, dict):
@@ -367,7 +368,7 @@ def decide_round(
     Parameters
     ----------
     snapshot
-        The round; its rules replace those of ``options`` if it has any.
+        The round; its rules, if any, replace the rules of ``options``.
     options
         Objective, solver, gap and so on.
     policy

@@ -142,7 +142,8 @@ class RoundDumper:
     def observe(self, state: RoundState) -> None:
         """Write the state of a repeated round again.
 
-        What a belief that learns said of it cannot be: where that was not written, neither is it.
+        The speeds of a belief that learns cannot be written again: a state without them is not
+        written.
         """
         if not self._learns or not state.jobs or exists(self._folder / self._speeds_of(state)):
             self._write(state)
@@ -175,8 +176,8 @@ class RoundDumper:
 class ExplanationLog:
     """Writer of the explanation of every decided round, as JSON lines.
 
-    A resumed replay does not decide its recorded rounds again: their lines are kept, and what
-    stands behind them is dropped.
+    A resumed replay does not decide its recorded rounds again: their lines are kept, and all later
+    ones are dropped.
 
     Parameters
     ----------

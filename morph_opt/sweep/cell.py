@@ -81,7 +81,7 @@ class Cell:
     Parameters
     ----------
     scenario
-        Scenario to run; paths of files are those of this process.
+        Scenario to run; paths of files are relative to this process.
     axes
         Names and values of the sweep's axes, for tables; not part of the key.
     keep

@@ -105,6 +105,14 @@ class TestBackfill:
         queue = [asks(0, 1, 4, 60.0, allowed=1)]
         assert backfill_pass(0.0, queue, free, running, cycle) == ([], [])
 
+    def test_a_start_at_the_end_of_the_window_is_tried_once(self) -> None:
+        # Its reservation, rounded down, overlaps that of the job before for ever.
+        running = [Running(9, 3_612.0, 0b1, (4.0,))]
+        free, cycle = Free(np.array([[0.0]])), Cycle(window_s=3_600.0)
+        queue = [asks(0, 1, 4, 60.0, allowed=1), asks(1, 1, 4, 60.0, allowed=1)]
+        _, planned = backfill_pass(12.0, queue, free, running, cycle)
+        assert planned == [Planned(0, 3_612.0, 0b1)]
+
     def test_a_completing_node_is_planned_for_and_not_used(self) -> None:
         free = Free(np.array([[4.0]]), completing=0b1)
         started, _ = backfill_pass(0.0, [asks(0, 1, 4, 60.0, allowed=1)], free, [])

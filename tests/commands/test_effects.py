@@ -19,6 +19,7 @@ import pytest
 from morph_opt.commands import COMMANDS
 from tests.commands.described import OptionFacts, described
 from tests.known import MAIN, parser_of
+from tests.moves.states import HELD, document
 
 ROOT = Path(__file__).parents[2]
 TOY = "replay --trace tests.engine.toys:trace/6"
@@ -93,6 +94,15 @@ ROWS = {
     f"| --rules {ROOT}/docs/schema/example-conflict.toml | --packing",
     f"{STATE} --explain": "--explain-jobs 0 | --explain-nodes",
     f"{STATE} {EXACT}": "--seed 7",
+    "moves --state full.json": "--start new | --free 1x4GPUs | --drain n1 | --slots 4",
+    "moves --start new": "--state full.json | --from slurm:none,none",
+    "moves --state full.json --start new": "--most-moves 1 | --exempt ?2 | --checkpoint-s 400"
+    "| --rules fixed.toml | --format json | --picture p.svg | --solver nope",
+    "moves --state full.json --start new --most-moves 1": "--may-stop *",
+    "moves --state full.json --start new --format json": "--indent 2",
+    "moves --state full.json --free 1x4GPUs": "--table",
+    "moves --state full.json --drain n1": "--until-s 9999",
+    f"moves --state full.json --start new {ASK}": "--gap 0.5 | --time-limit-s 77",
     "report.picture timeline run --out t.svg": "--colour size",
     "report.picture cdf run --out c.svg": "--of stretch",
     "compare run again": "--out a.html | --markdown",
@@ -198,6 +208,8 @@ FILES = {
     "1,u,v,2,1,FAILED,2020-07-03 08:00:00,2020-07-03 08:00:00,2020-07-03 09:00:00\n"
     "2,u,v,2.5,1,FAILED,2020-07-03 07:00:00,2020-07-03 07:00:00,2020-07-03 09:00:00\n",
     "runs.csv": "shape,plan,iteration_s\n1,dp,0.9\n",
+    "full.json": json.dumps(document(HELD, {"new": 4})),
+    "fixed.toml": '[[non_preemptible]]\njobs = ["?2"]\n',
     "share.json": json.dumps([SHARES | {"id": i} for i in ("a", "b")]),
 }
 

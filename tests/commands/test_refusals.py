@@ -107,6 +107,17 @@ round STATE --indent 1000000000 | argument --indent: must be a whole number from
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
 round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
 round STATE --policy fifo --why a | --why: explains milp, easy, conservative and slurm only
+moves STATE | one of the arguments --start --free --drain --slots is required
+moves STATE --free 1node --drain n0 | argument --drain: not allowed with argument --free
+moves STATE --free nodes | --free: must look like "4 nodes of a100"
+moves STATE --slots 4 --table | argument --table: has an effect together with --free only
+moves STATE --drain n0,, | --drain: must look like NAME,NAME
+moves STATE --slots 4,x | --slots: must look like 8,64
+moves STATE --start bob-1 --until-s 5 | argument --until-s: has an effect together with --drain only
+moves STATE --slots 4 --picture x.svg | argument --picture: draws moves, which --slots has none of
+moves STATE --start bob-1 --picture x.txt | --picture: must end in .svg or .png
+moves STATE --start bob-1 --indent 2 | argument --indent: has an effect on JSON only
+moves --start bob-1 | --state: give either --state or --from
 round --state s.json --from slurm:a,b | --state: give either --state or --from
 round --from lsf:a,b | --from: must be one of slurm:FILE,FILE
 round STATE --policy fifo --explain | argument --explain: explains the policy milp only

@@ -54,6 +54,11 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--from", "slurm:jobs.json,nodes.json", "--why", "13"),
         ("--state", "state.json", "--objective", "jct", "--format", "text"),
     ),
+    "moves": (
+        ("--state", "state.json", "--slots", "1,2"),
+        ("--state", "state.json", "--free", "1 node", "--table"),
+        ("--from", "slurm:jobs.json,nodes.json", "--free", "1 x 1 GPUs"),
+    ),
     "audit": (
         ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600"),
         ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600", "--json", "audit.json"),

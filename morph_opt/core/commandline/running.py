@@ -58,10 +58,10 @@ def run_command(
     parser
         Says itself what is wrong with the usage.
     run
-        Returns the exit status. Notes of what it raises are printed behind the line
-        (`BaseException.add_note`), for example how to go on.
+        Returns the exit status. Notes of what it raises are printed after the line
+        (`BaseException.add_note`), for example how to continue.
     arguments
-        None: those of the process.
+        Words of the command line; None for the process's own.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
     Parameters
     ----------
     main
-        Of a command; takes the arguments, None for those of the process.
+        Main function of a command, which takes the arguments, None for the process's own.
 
     Notes
     -----

@@ -63,7 +63,7 @@ class NamedNumbers:
     Parameters
     ----------
     range
-        Of every number.
+        Range of every number.
     """
 
     range: Range = WEIGHTS
@@ -84,7 +84,7 @@ class NamedNumber:
     Parameters
     ----------
     range
-        Of the number.
+        Range of the number.
     """
 
     range: Range

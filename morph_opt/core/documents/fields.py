@@ -37,7 +37,7 @@ class Fields:
     value
         As parsed.
     path
-        Where it stands, for example ``jobs[2]``; empty for the document.
+        Path in the document, for example ``jobs[2]``; empty for the document itself.
     file
         Shown in complaints.
     known

@@ -52,7 +52,7 @@ def drawing(
     """Yield a figure in the common style and a function that encodes it.
 
     matplotlib is loaded here and its settings are as before afterwards. The second value takes the
-    suffix of a file (``".svg"`` if none is given) and what `Figure.savefig` takes besides; it is
+    suffix of a file (``".svg"`` if none is given) and further arguments of `Figure.savefig`; it is
     called within the context.
 
     Parameters

@@ -2,8 +2,8 @@
 
 The palette is stated here and nowhere else. Every colour has a contrast of 3 to a white page and to
 a dark one, and any two differ with any colour vision; where there are more series than colours,
-dashes and marks tell them apart, as they do in print. A policy, an objective and a solver look
-the same in every picture.
+dashes and marks distinguish them, as in print. A policy, an objective and a solver look the same in
+every picture.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) 
     ------
     InputError
         If the name belongs to a device, FIFO, socket or folder, or the file cannot be written;
-        nothing is left behind then.
+        no file is left then.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:

@@ -24,7 +24,7 @@ GPU_TYPES: dict[str, GpuType] = {
 
 The three prices are those that the public Gavel artifact takes for one cloud (GCP, preemptible,
 2020; ``scheduler/utils.py``, ``read_per_instance_type_spot_prices_json``). The other types have
-none: a price that nobody stated is asked for, not guessed.
+none: a price that nobody stated is required, not guessed.
 """
 
 A800_NODE = NodeType(

@@ -246,11 +246,11 @@ class Cluster:
         Parameters
         ----------
         nodes
-            How many, at least 1.
+            Number of nodes, at least 1.
         node_type
-            What each of them is.
+            Hardware of each node.
         name
-            Of the cluster; None: by its size and GPU type.
+            Name of the cluster; None for a name from its size and GPU type.
 
         Raises
         ------

@@ -75,7 +75,7 @@ class InputError(ValueError):
     Parameters
     ----------
     rule
-        What must hold, as a sentence: ``"must be a positive number, got -3"``.
+        Rule that must hold, as a sentence: ``"must be a positive number, got -3"``.
     file, line, field
         Place of the refused value; left out of the message if None. An option is given as on
         command lines and shown as `typed`.

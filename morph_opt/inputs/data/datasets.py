@@ -35,7 +35,7 @@ class Dataset:
     members
         Members of each archive by their path below the root, with the end of their name in it.
     citation
-        Citation that the publisher asks for, or the publisher's name.
+        Citation that the publisher requests, or the publisher's name.
     large
         Whether the files are in Git LFS.
     """

@@ -56,7 +56,7 @@ class Places:
     Parameters
     ----------
     cluster
-        What there is.
+        Nodes and network.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -75,9 +75,9 @@ class Places:
         node_type
             The class of its nodes.
         span
-            Of the row; `Span.NODE` of one part.
+            Span of the row; `Span.NODE` for one part.
         asked
-            What the job asks for next to its GPUs.
+            Demand of the job for other resources than GPUs.
         """
         if not fits_node(row, node_type, asked):
             return False
@@ -132,7 +132,7 @@ def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
     parts
         GPUs of each.
     rooms
-        Of each leaf its nodes, and the GPUs for which its uplink has network share.
+        Nodes of each leaf, and the GPUs for which its uplink has network share.
     """
     sizes = Counter(parts)
     whole = tuple(sizes.values())

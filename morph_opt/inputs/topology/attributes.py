@@ -95,7 +95,7 @@ class Attributes:
         Raises
         ------
         InputError
-            If it is another value than text or a whole number, which stands for its digits.
+            If it is another value than text or a whole number, which is replaced by its digits.
         """
         found, value = self.find(name)
         if value is None or isinstance(value, str):

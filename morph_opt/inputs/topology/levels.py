@@ -65,7 +65,7 @@ class Network:
     cards_gb_per_s
         Bandwidth of the network cards of each machine; its keys are the machines.
     marked
-        Switches that are said to be leaves; without any, leaves are the switches next to machines.
+        Switches that are marked as leaves; without any, leaves are the switches next to machines.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Network:
         Raises
         ------
         InputError
-            If leaves and their uplinks do not say all that limits traffic.
+            If something other than the uplinks of leaves limits traffic.
         """
         self._require_machines_under_switches()
         if len(self._graph) == 1:

@@ -27,9 +27,9 @@ class Modal(Params):
     """Law of time limits: few popular values, whatever the run time (assumed, not measured)."""
 
     longest: float = number(0.10, 0.0)
-    """Share of jobs that ask for the longest value."""
+    """Share of jobs with the longest value."""
     short: float = number(0.05, 0.0)
-    """Share of jobs that ask for less than they need and are ended by their limit."""
+    """Share of jobs whose limit is less than they need and ends them."""
     day_s: float = above(86_400.0)
     """Limits beyond the longest value are multiples of it."""
 

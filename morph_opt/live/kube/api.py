@@ -17,9 +17,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from morph_opt.core.documents import JSON_BYTES, parse_json
 from morph_opt.core.documents.source import raised
 from morph_opt.core.domain import InputError
+from morph_opt.inputs.kueue.kube import OBJECT_CHARACTERS
 from morph_opt.live.scheduler import AwayError, RefusedError
 from morph_opt.live.settings import Settings
-from morph_opt.round.live.kube import OBJECT_CHARACTERS
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Folder of a pod with its account's token and the API server's certificates."""
@@ -95,7 +95,7 @@ class Api:
         Raises
         ------
         AwayError
-            If there is no answer within the limit, or one that says: not now.
+            If there is no answer within the limit, or one that defers the request.
         StatusError
             If it is refused.
         """
@@ -145,8 +145,8 @@ class Api:
     def listed(self, path: str, **query: str) -> tuple[list[dict[str, Any]], float]:
         """List the objects of a kind page by page; return them with the time of the last page.
 
-        A page that comes too late is 410 Gone: what was listed is compacted. Then all is asked
-        anew.
+        A page that comes too late is 410 Gone: what was listed is compacted. Then the whole list is
+        requested again.
 
         Raises
         ------
@@ -181,7 +181,7 @@ def path_of(kind: str, namespace: str, name: str = "", version: str = "v1") -> s
     kind
         As ``kubectl`` takes it: ``workload.kueue.x-k8s.io`` is one of a group of others.
     version
-        Of its group.
+        Version of the API group.
     """
     word, _, group = kind.partition(".")
     group = group or _GROUPS[word]

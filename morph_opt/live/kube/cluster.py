@@ -38,7 +38,7 @@ class Kubernetes:
     settings
         Limits of time, namespaces, address of the API server.
     clock, sleep
-        Of this machine; tests have their own.
+        Clock and sleep of this machine; tests have their own.
     """
 
     server = "API server"
@@ -64,7 +64,7 @@ class Kubernetes:
         AwayError
             If it does not answer.
         InputError
-            If it may not be asked, or a namespace is not there.
+            If a request is forbidden, or a namespace does not exist.
         """
         try:
             if not self._cluster:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from morph_opt.core.documents import Fields
+from morph_opt.inputs.kueue.kube import instant_of, meta_of
 from morph_opt.live.kube.pods import GATE, HOST, STATE, STOPPED, Pod, read_pod
-from morph_opt.round.live.kube import instant_of, meta_of
 
 KUEUE = "kueue.x-k8s.io"
 QUEUE, WORKLOAD = f"{KUEUE}/queue-name", f"workload.{KUEUE}"
@@ -22,7 +22,7 @@ class Job:
     Parameters
     ----------
     meta, spec, status
-        Of the Job.
+        Metadata, specification and status of the Job.
     true
         Its conditions that hold, by type.
     pods, model
@@ -30,7 +30,7 @@ class Job:
     want
         Pods that it is to have.
     workload
-        What Kueue admits it by; None where there is none, or it may not be seen.
+        Workload by which Kueue admits it; None if there is none, or it may not be seen.
     """
 
     meta: Fields

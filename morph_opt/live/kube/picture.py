@@ -1,8 +1,8 @@
 """Pictures of a Kubernetes cluster: nodes, pods and Jobs as values.
 
-A job is a Job of ``batch/v1`` with GPUs. It waits behind our scheduling gate, which its user wrote
-into the template of its pods; ``suspend`` is a person's, but for the mark of a stop of ours. GPUs
-are held by pods: by all that have a node, whosoever they are, and by those that we let go to one.
+A job is a Job of ``batch/v1`` with GPUs. It waits at our scheduling gate, which its user wrote into
+the template of its pods; ``suspend`` is a person's, but for the mark of a stop of ours. GPUs are
+held by pods: by all that have a node, whosoever they are, and by those that we let go to one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from morph_opt.core.documents import Fields
+from morph_opt.inputs.kueue.kube import gpus_in, instant_of, meta_of
 from morph_opt.live.kube.job import Job, read_job
 from morph_opt.live.kube.pods import HOST, SAYS, Host, Pod, owners_of, read_hosts, read_pod
 from morph_opt.live.picture import OURS, Picture, Seen
 from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import LiveJob, LiveNode, live_round
-from morph_opt.round.live.kube import gpus_in, instant_of, meta_of
 
 REST = "+rest"
 _MOST_UID = 8
@@ -31,7 +31,7 @@ class Unit:
     Parameters
     ----------
     kind, namespace, name, version
-        Of the Job; of one of Kueue's, of its Workload.
+        Object to change: the Job, or the Workload of a job of Kueue.
     suspended
         Whether we suspended it.
     """
@@ -100,8 +100,8 @@ def read_kube_picture(
     Parameters
     ----------
     indices
-        GPUs that pods were taken to have, by uid; brought up to date. Kubernetes counts GPUs and
-        does not say which: these make the log of one cluster agree with itself.
+        GPUs that pods were taken to have, by uid; brought up to date. Kubernetes counts GPUs
+        without naming them: these indices make the log of one cluster consistent.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.documents import Fields
-from morph_opt.round.live.kube import (
+from morph_opt.inputs.kueue.kube import (
     gpus_in,
     instant_of,
     is_ready,
@@ -40,7 +40,7 @@ class Host:
     kind, gpus, room
         Type and number of GPUs, and all that it has.
     labels, taints
-        Of it; of taints those that keep pods away: key, value, effect.
+        Labels, and the taints that keep pods away: key, value, effect.
     open, silent
         Whether something may start there, and whether it does not respond.
     """
@@ -65,13 +65,13 @@ class Pod:
     namespace, name, uid, version, owner
         Version as of the look; owner is the uid of its controller.
     node, bound_s
-        Where it is, and since when; "" without a node.
+        Node, "" if there is none, and the instant since when it is there.
     gates
-        What keeps it from the scheduler.
+        Gates that keep it from the scheduler.
     needs, gpus
-        What it asks of a node.
+        Requested resources of a node, and the number of GPUs.
     selector, tolerations, own
-        Where it may be: labels of the node, taints that it bears, and what else it says of that.
+        Conditions on its node: labels, tolerated taints, and the first other one, or "".
     leaving
         Whether it is being deleted.
     state, plan

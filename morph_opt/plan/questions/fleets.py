@@ -49,7 +49,7 @@ def fleet(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, indifference, exploration, seeds
-        As of `morph_opt.plan.nodes`.
+        See `morph_opt.plan.nodes`.
     types, prices
         GPU types of the nodes, and dollars per hour of a GPU of each.
     budget

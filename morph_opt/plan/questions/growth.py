@@ -34,7 +34,7 @@ def growth(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, seeds
-        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
+        See `morph_opt.plan.nodes`; ``ask`` has the fleet.
     loads
         Factors on the number of jobs, ascending; 1.0 is the load of ``ask``.
 

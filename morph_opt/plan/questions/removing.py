@@ -151,7 +151,7 @@ def remove(
     Parameters
     ----------
     ask, slo, of_workloads, confidence, indifference, exploration, seeds
-        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
+        See `morph_opt.plan.nodes`; ``ask`` has the fleet.
 
     Raises
     ------

@@ -81,8 +81,8 @@ def worth(
     """Price one more node of each class in the rounds, and measure its effect.
 
     The price is the mean over rounds of what the round would gain, proven, in the objective's
-    unit; it knows no future. The difference is that of replays with one more node, over the same
-    workloads. Neither is converted into the other.
+    unit; it knows no future. The difference is measured by replays with one more node, over the
+    same workloads. Neither is converted into the other.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def worth(
     metric
         Statistic and figure that are compared, such as ``"p90 queued_s"``.
     seeds
-        Of the workloads, two at least.
+        Seeds of the workloads, two at least.
     confidence
-        Of the interval of each difference.
+        Confidence level of the interval of each difference.
     every
         Rounds that are priced: those whose number is a multiple of it, of the first workload.
 

@@ -1,8 +1,8 @@
 """Snapshots of rigid jobs, from the nodes and jobs of any scheduler.
 
-A scheduler knows what a job asks for, not how fast it is: a job runs on exactly the GPUs that it
-asked for or waits, and one second of its time limit is one iteration. Running jobs stay; the
-round is about which start.
+A scheduler knows the request of a job, not its speed: a job runs on exactly the requested GPUs or
+waits, and one second of its time limit is one iteration. Running jobs stay; the round is about
+which start.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LiveNode:
     Parameters
     ----------
     name, gpu_type, gpus
-        What it is; "" for GPUs of no stated type.
+        Name, GPU type ("" if not stated) and number of GPUs.
     open
         Whether something may be started there.
     groups
@@ -99,7 +99,7 @@ class LiveJob:
     barred
         Nodes on which it may not run.
     whole
-        Whether it takes whole nodes, as many as its GPUs need (``gpus`` then is what it asks for).
+        Whether it takes whole nodes, as many as its GPUs need (``gpus`` then is the request).
     limit_s
         Seconds that it may run; None without a limit.
     started_s
@@ -111,7 +111,7 @@ class LiveJob:
     barred_why
         Why it may not run on some nodes, for the message about a job that is too large.
     weight
-        What starting it counts.
+        Weight of starting it.
     """
 
     name: str
@@ -151,7 +151,7 @@ class Live:
     held
         Jobs that are kept back for another reason than room, with it.
     notes
-        What was left out or assumed, a line each.
+        Lines on what was left out or assumed.
     passed_over
         Jobs of the documents that are not part of the round, with the reason.
     """
@@ -180,9 +180,9 @@ def live_round(
     notes, passed_over
         See `Live`.
     rules
-        Rules of the cluster besides those of where jobs may run.
+        Rules of the cluster, in addition to the nodes that jobs may use.
     name
-        Of the cluster.
+        Name of the cluster.
     tighter
         Whether jobs go to few nodes where nothing else decides.
 

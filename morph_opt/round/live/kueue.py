@@ -13,13 +13,13 @@ from functools import partial
 from glob import escape
 
 from morph_opt.core.domain.errors import some
+from morph_opt.inputs.kueue.kube import HOST, Taint, tolerates
+from morph_opt.inputs.kueue.queues import USUAL, Queue, allowed_spaces
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round, type_name
-from morph_opt.round.live.kube import HOST, Taint, tolerates
 from morph_opt.round.live.kueue_jobs import Asked, Running
 from morph_opt.round.live.kueue_objects import KueueObjects, read_objects
 from morph_opt.round.live.kueue_options import Options
 from morph_opt.round.live.kueue_places import absent, of_pods, placed
-from morph_opt.round.live.kueue_queues import USUAL, Queue, allowed_spaces
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.queues import NodePreference, Priority, StrictOrder
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.job import MOST_GPUS
-from morph_opt.round.live.kube import (
+from morph_opt.inputs.kueue.kube import (
     HOST,
     NODE_NAME,
     Expression,
@@ -31,7 +31,7 @@ from morph_opt.round.live.kube import (
     tolerations_of,
     true_of,
 )
-from morph_opt.round.live.kueue_queues import Flavor, Slot
+from morph_opt.inputs.kueue.queues import Flavor, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class Asked:
     Parameters
     ----------
     name, local
-        Namespace and name, and those of its local queue.
+        Namespace and name of the workload, and of its local queue.
     submit_s, queued_s
         Creation, and since when it queues.
     priority
@@ -260,7 +260,7 @@ class Asked:
     amounts
         All that it asks for, by resource.
     demands
-        What its pods with GPUs demand of nodes.
+        Demands of its pods with GPUs on nodes.
     required
         Labels of domains in one of which all its pods must be.
     held
@@ -274,7 +274,7 @@ class Asked:
     limit_s
         Seconds that it may run; None without a limit.
     notes
-        What is not read of it.
+        Parts of it that are not read.
     """
 
     name: str

@@ -10,13 +10,21 @@ from typing import TypeVar
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import some
-from morph_opt.round.live.kube import (
+from morph_opt.inputs.kueue.kube import (
     OBJECT_CHARACTERS,
     KubeNode,
     meta_of,
     name_of,
     read_node,
     sold_in_shares,
+)
+from morph_opt.inputs.kueue.queues import (
+    Queues,
+    Slot,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_queue,
 )
 from morph_opt.round.live.kueue_jobs import (
     Admission,
@@ -27,14 +35,6 @@ from morph_opt.round.live.kueue_jobs import (
     latest_of,
     read_held_pod,
     read_workload,
-)
-from morph_opt.round.live.kueue_queues import (
-    Queues,
-    Slot,
-    read_cohort,
-    read_flavor,
-    read_local_queue,
-    read_queue,
 )
 from morph_opt.round.snapshot import read_text
 
@@ -54,7 +54,7 @@ class KueueObjects:
     found
         Documents by kind.
     notes
-        What was left out or assumed, a line each.
+        Lines on what was left out or assumed.
     nodes, queues
         Nodes with GPUs by name, and all queues.
     levels

@@ -9,13 +9,14 @@ from functools import cache
 from glob import escape
 
 from morph_opt.core.domain.errors import some
-from morph_opt.round.live.kube import HOST, Taint, is_gpu
+from morph_opt.inputs.kueue.kube import HOST, Taint, is_gpu
+from morph_opt.inputs.kueue.queues import Flavor, Group, Queue, Slot, pool_of, quota_reason
 from morph_opt.round.live.kueue_jobs import Asked, Demand, Running
 from morph_opt.round.live.kueue_objects import KueueObjects
-from morph_opt.round.live.kueue_queues import Flavor, Group, Queue, Slot, pool_of, quota_reason
+from morph_opt.round.live.kueue_trees import leaves, quota_rules
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.queues import CohortQuota
-from morph_opt.scheduling.decision.rules.quota_tree import QuotaNode, quota_trees
+from morph_opt.scheduling.decision.rules.quota_tree import RuledNode, quota_trees
 
 _SLACK = 1e-6
 
@@ -52,7 +53,7 @@ class Options:
         self._cluster, self._running = cluster, running
         self._queues, self._nodes = cluster.queues, cluster.nodes
         self._left = {name: len(gpus) for name, gpus in cluster.free.items()}
-        self._empty = self._queues.leaves(self._queues.slots())
+        self._empty = leaves(self._queues, self._queues.slots())
         self._placed: dict[str, Placed] = {}
         self._waiting: list[Asked] = []
         # Workloads are many, the kinds of them few.
@@ -226,7 +227,7 @@ class Options:
             if not allowed(str(flavor), (key, value, effect))
         ]
 
-    def _used_now(self) -> dict[tuple[str, Slot], QuotaNode]:
+    def _used_now(self) -> dict[tuple[str, Slot], RuledNode]:
         """Return the nodes of queues in the trees, with their present usage."""
         return {
             (name, slot): node
@@ -235,11 +236,11 @@ class Options:
             if node.quota.tenants
         }
 
-    def _trees_now(self) -> dict[Slot, dict[tuple[str, str], QuotaNode]]:
+    def _trees_now(self) -> dict[Slot, dict[tuple[str, str], RuledNode]]:
         """Return the trees with their present usage, by slot, pool and name."""
-        found: dict[Slot, dict[tuple[str, str], QuotaNode]] = {}
+        found: dict[Slot, dict[tuple[str, str], RuledNode]] = {}
         for slot in self._queues.slots():
-            nodes = found[slot] = quota_trees(self._queues.tree(slot, self._cluster.used))
+            nodes = found[slot] = quota_trees(quota_rules(self._queues, slot, self._cluster.used))
             for one in self._running:
                 assert one.job.admission is not None
                 amount = one.job.admission.usage.get(slot, 0.0)
@@ -253,7 +254,7 @@ class Options:
         queue: str,
         flavors: Sequence[str],
         resources: Sequence[str],
-        now: Mapping[tuple[str, Slot], QuotaNode],
+        now: Mapping[tuple[str, Slot], RuledNode],
     ) -> str:
         """Return the first flavor with enough free quota for a workload; "" if none has."""
         for flavor in flavors:
@@ -285,8 +286,8 @@ class Options:
     ) -> frozenset[str]:
         """Return the nodes of one domain of a topology for a workload that must be in one.
 
-        It is the one with the fewest free GPUs among those that have room for it beside what was
-        given to workloads before it, else the largest.
+        It is the one with the fewest free GPUs among those with room for it after earlier workloads
+        took theirs, else the largest.
         """
         each = job.pods[0]
 
@@ -360,7 +361,7 @@ class Options:
                 name: self._members(queue, slot, types)
                 for name, queue in self._queues.queues.items()
             }
-            tree = self._queues.tree(slot, self._cluster.used, members)
+            tree = quota_rules(self._queues, slot, self._cluster.used, members)
             if is_gpu(slot[1]) or not self._fits_all(tree):
                 found += [replace(one, note=_in_use(now[slot][one.pool, one.name])) for one in tree]
         return found
@@ -411,7 +412,7 @@ class Options:
         return True
 
 
-def _in_use(node: QuotaNode) -> str:
+def _in_use(node: RuledNode) -> str:
     """Return the usage at a node and in its whole tree."""
     if node.above is None:
         return f"{node.usage:g} in use"

@@ -10,8 +10,8 @@ import numpy as np
 
 from morph_opt.core.domain.errors import some
 from morph_opt.core.domain.packing import Parts, emptiest_first, tightest
+from morph_opt.inputs.kueue.kube import HOST
 from morph_opt.round.live.build import LiveJob
-from morph_opt.round.live.kube import HOST
 from morph_opt.round.live.kueue_jobs import Asked, Running
 from morph_opt.round.live.kueue_objects import KueueObjects
 

@@ -203,8 +203,8 @@ class _Wants:
 def _wants(row: Fields) -> _Wants:
     """Return the GPUs that a record asks for.
 
-    ``node_count`` of a job that waits is Slurm's guess; the nodes that it insists on are those of
-    ``tres_req_str``.
+    ``node_count`` of a job that waits is Slurm's guess; ``tres_req_str`` has the nodes that it
+    requires.
     """
     found = _NODES.search(row.word("tres_req_str"))
     nodes = max(1, int(found[1]) if found else round(number(row, "node_count") or 1))

@@ -30,8 +30,8 @@ from morph_opt.scheduling.backfill.queue import (
 class Profile:
     """Free resources from now on, if every running job ends at its limit.
 
-    Piecewise constant: interval i lasts from its begin to that of interval i + 1, the last one for
-    ever.
+    Piecewise constant: interval i lasts from its begin to the begin of interval i + 1, the last one
+    forever.
 
     Parameters
     ----------

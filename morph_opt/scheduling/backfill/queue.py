@@ -23,7 +23,7 @@ class Waiting:
     job
         Its number.
     nodes
-        Nodes asked for.
+        Requested nodes.
     demand
         Demand on each of them, in the order of the columns of `Free`: GPUs first.
     limit_s
@@ -103,7 +103,7 @@ class Free:
 class Release:
     """Free nodes after the ends of the running jobs, one after the other.
 
-    Every planned job of a pass asks the same few demands of the same ends; each is computed once.
+    The planned jobs of a pass have few distinct demands for the same ends; each is computed once.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def main_pass(queue: Iterable[Waiting], free: Free) -> list[Start]:
     Parameters
     ----------
     queue
-        Waiting jobs in order, at most as many as the pass looks at.
+        Waiting jobs in order, already cut to the depth of the pass.
     """
     started: list[Start] = []
     failed: set[int] = set()
@@ -120,7 +120,7 @@ class Cycle:
     resolution_s
         Reservations begin and end at multiples of it, rounded down.
     first_s
-        Ends of running jobs within so many seconds count as one; doubled at each step
+        Seconds within which ends of running jobs count as one; doubled at each step
         (``time_window`` of ``_will_run_test``).
     """
 
@@ -191,7 +191,7 @@ def backfill_pass(
     now_s
         The instant.
     queue
-        Waiting jobs in order, at most as many as a cycle tests.
+        Waiting jobs in order, already cut to the number that a cycle tests.
     free, running, cycle
         See the classes.
     """
@@ -226,5 +226,7 @@ def backfill_pass(
             if plan.reserve(chosen, *cycle.rounded(begins, one.limit_s)):
                 planned.append(Planned(one.job, begins, chosen))
                 break
-            start_s = begins
+            # At the end of the window a reservation, rounded down, overlaps one that the instant
+            # does not: the same instant would be tried for ever.
+            start_s = begins if begins > start_s else None
     return started, planned

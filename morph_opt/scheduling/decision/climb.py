@@ -55,7 +55,7 @@ class _Level:
     later
         Goals of the levels after this one.
     gap
-        Gap asked for.
+        Requested gap.
     state
         Incumbent and bound; changes while the level is climbed.
     """

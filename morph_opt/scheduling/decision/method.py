@@ -129,7 +129,7 @@ class Evidence:
     posed, solved
         Round and its answer.
     selection
-        Decision: that of ``solved``, or the fallback's.
+        Decision of ``solved``, or of the fallback.
     """
 
     posed: PosedRound

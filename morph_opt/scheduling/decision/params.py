@@ -2,8 +2,9 @@
 
 Counts end every step, not the clock, so a decision depends on the state and not on the machine.
 Numbers such as 0020 name the page of ``docs/decisions`` that has the measurement. `LadderParams`
-holds the parameters of all steps; its defaults are `DEFAULTS`. No parameter but those of
-`ToleranceParams` makes a stated bound false: they change which decisions are found, and how soon.
+holds the parameters of all steps; its defaults are `DEFAULTS`. Only the parameters of
+`ToleranceParams` can make a stated bound false: they change which decisions are found, and how
+soon.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class PosedRound:
     view
         Tables and the meaning of their indices.
     goals
-        Goals of the objective after those of priorities, most important first; the last one is the
-        round's value.
+        Goals of the objective, after the goals of priorities, most important first; the last one is
+        the round's value.
     fallback
         Goals in their place if not every promise can be kept; the last ones match ``goals``.
     ranks
@@ -144,7 +144,7 @@ class RoundPoser:
     pairs
         Factory of the builder of pairs.
     promises
-        How promises count if they cannot all be kept; None: as a rank.
+        Rule for promises that cannot all be kept; None for a rank.
     compact_from
         Candidates from which on rounds leave out what no prices choose; None: never. Rounds with
         pairs, which need equal shapes, or ``tighter_packing``, which counts nodes, never do.

@@ -4,7 +4,7 @@ Let y be the duals of the linear relaxation, z its optimum and d = c - A'y the r
 most 0 for columns at their lower bound 0 in a maximisation). A solution that uses column i is
 worth at most z + d[i]. So the candidates with the best reduced costs are where good solutions
 are; the MILP over these alone gives a feasible solution of the round, and z stays a valid bound
-for all of them. Where the two are within the gap asked for, the restriction has proven itself;
+for all of them. Where the two are within the requested gap, the restriction has proven itself;
 otherwise the MILP is solved without columns that no better solution uses (z + d[i] below the value
 found), starting from that solution if the solver takes one.
 """

@@ -124,7 +124,7 @@ class RoundSolver:
     params
         Sizes of models and numbers of cuts.
     deadline
-        End of the round's time; None: that of the limits, from now on.
+        End of the round's time; None for the limits' time from now on.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")

@@ -36,7 +36,7 @@ def with_promises_settled(
     posed, solved
         Round and answer of a method.
     selection
-        Decision: that of ``solved``, or the fallback's, another object.
+        Decision of ``solved``, or of the fallback, another object.
     gap
         Gap at which an answer counts as optimal.
     """

@@ -95,7 +95,7 @@ class Case:
         Raises
         ------
         UnexplainedError
-            If the solver could not tell within its limits.
+            If the solver found no answer within its limits.
         """
         problem = posed.problem
         nothing = Level("feasible", "", np.zeros(problem.options.count))
@@ -129,8 +129,8 @@ def _forced(built: RoundModel, candidates: tuple[int, ...]) -> RoundModel:
 def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float], ...]:
     """Return value and tolerance of each goal, most important first.
 
-    Promises to guaranteed jobs stand before the goals: infinity where all are kept, else what the
-    goal `guarantee` says of those that are, or 0 where they count by weight.
+    Promises to guaranteed jobs come before the goals: infinity if all are kept, else the value of
+    the goal `guarantee`, or 0 if promises count by weight.
     """
     problem = posed.problem
 

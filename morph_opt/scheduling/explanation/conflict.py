@@ -158,13 +158,13 @@ def rules_in_conflict(
     forced
         Candidates of which one must be chosen; then the set is what forbids it.
     deadline
-        End of the search for a round whose rules are proven to be in conflict. None: the rules may
-        not be in conflict, and every question is asked.
+        End of the search for a round whose rules are proven to be in conflict. None if the rules
+        may not be in conflict; then every subset is tested.
 
     Raises
     ------
     UnexplainedError
-        Without a deadline, if the solver could not tell within its limits.
+        Without a deadline, if the solver found no answer within its limits.
     """
 
     def conflicts(kept: tuple[Rule, ...]) -> bool | None:

@@ -49,8 +49,8 @@ _what = attrgetter("plan", "shape", "node_type", "partner", "stay", "back", "val
 class Refusals:
     """Memory checks, cached per belief.
 
-    What fits follows from facts of a model, not from its speeds, and a run asks the same of every
-    round.
+    What fits follows from facts of a model, not from its speeds, and it is the same in every round
+    of a run.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Explainer:
     Parameters
     ----------
     solver, limits
-        Solver and limits of the what-ifs: those of the policy.
+        Solver and limits of the what-ifs: the policy's.
     effort
         See `Effort`.
     """

@@ -82,7 +82,7 @@ def _unbounded(model: LinearModel) -> LinearModel:
     """Return the relaxation without the column limits that its rows imply.
 
     Every column but those of rules is limited by a row (``one_config``, ``one_free``,
-    ``pattern_count``) or only costs (``gangs``). A limit that stands twice would share the row's
+    ``pattern_count``) or only costs (``gangs``). A limit that is stated twice would share the row's
     price. What is shut out, as pairs that may not meet are, stays out.
     """
     upper = np.where(model.column_upper > 0.0, np.inf, model.column_upper)
@@ -111,8 +111,7 @@ def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
 def _with_a_little_more(model: LinearModel) -> LinearModel:
     """Return the relaxation with slightly more of every resource.
 
-    Where prices are not unique its duals are those of what one more is worth, not of what one
-    less costs.
+    If prices are not unique, its duals state what one more is worth, not what one less costs.
     """
     upper = model.row_upper.copy()
     for block in model.row_blocks:
@@ -321,7 +320,7 @@ class Prices:
     def _named_nodes(self, cells: Cells) -> list[CellPrice]:
         """Return `nodes` of a model with named nodes: each cell has the value of its cheapest.
 
-        A copy of the node gets its duals: those of ``capacity`` for what it has, and those of
+        A copy of the node gets its duals: of ``capacity`` for what it has, and of
         ``distinct_nodes`` for at most one part of a gang that a job starts at most one of.
         """
         capacity = self.problem.nodes.capacity[self.problem.nodes.node_class]

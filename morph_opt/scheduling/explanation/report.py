@@ -154,12 +154,13 @@ class JobExplanation:
         is none.
     reason
         ``best``: nothing is worth more. ``price``: its best option costs others at least what it
-        adds, by a solve with it where ``displaces`` says so, else at prices that are an estimate
+        adds, by a solve with it if ``displaces`` is given, else at prices that are an estimate
         where the relaxation is above the optimum. ``tie``: another optimum would grant the option.
         ``rule``: rules forbid it or hold it back. ``placement``: no placement has room for it.
         ``no_configuration``: it cannot run. ``earlier_goal``: promises or goals that rank higher
         would fall. ``gap``: the decision is not optimal and the option would improve it.
-        ``not_examined``: beyond the effort asked for, or the solver could not tell within its own.
+        ``not_examined``: beyond the requested effort, or the solver found no answer within its
+        limits.
     displaces
         See `Displacement`; None if the option was not examined or cannot be forced.
     blocked_by
@@ -186,7 +187,7 @@ class ClassValue:
     domain
         Their NVLink domain; None where it ends at the node.
     gpu_price
-        Price of one GPU in this round: that of an idle node over its GPUs.
+        Price of one GPU in this round: the price of an idle node over its GPUs.
     gpu_s_price
         GPU price per second of the round.
     node_gain, node_bound

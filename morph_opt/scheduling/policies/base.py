@@ -25,9 +25,9 @@ class RoundReport(MissingEqual):
     Parameters
     ----------
     status
-        ``"optimal"`` (within the gap asked for), ``"feasible"``, ``"fallback"`` (solver gave
-        nothing usable in time; see the policy's stated fallback), ``"heuristic"`` (a policy
-        that proves nothing) or ``"idle"`` (no active job).
+        ``"optimal"`` (within the requested gap), ``"feasible"``, ``"fallback"`` (solver gave
+        nothing usable in time; see the policy's stated fallback), ``"heuristic"`` (a policy that
+        proves nothing) or ``"idle"`` (no active job).
     candidates, rows, columns
         Size of the round's problem; 0 for policies without one.
     objective, bound
@@ -98,7 +98,7 @@ class Decision:
         The round as it was posed and solved, for explanations; None for policies without one.
     steady
         Whether it changed nothing, and the policy would decide just the same at later boundaries
-        until a job arrives or completes or a node changes. The engine then need not ask a policy
+        until a job arrives or completes or a node changes. The engine then need not call a policy
         that does not remember (`Policy.remembers`).
     next_s
         Instant at which the policy wants to decide again if nothing happens before, where rounds

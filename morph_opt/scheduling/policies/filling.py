@@ -32,7 +32,7 @@ class Filling:
     states
         The jobs, in order of submission: request, progress, what each holds.
     problem, view
-        Tables of the round, for what the states do not say: speeds, node classes, demands.
+        Tables of the round, which add speeds, node classes and demands to the states.
     choice
         Option of each job so far or `NONE`, shape (J,).
     room

@@ -88,7 +88,7 @@ class MilpPolicy(Policy):
         (wall-clock safeguard, failure); the report states it.
     ties_by_arrival
         Whether the better choices of waiting jobs of equal value go to those that arrived
-        earlier; False: ties are those of the method.
+        earlier; False to keep the ties of the method.
     every
         Whether the method also solves rounds in which no job has a better option.
     """

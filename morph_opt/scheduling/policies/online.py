@@ -14,9 +14,9 @@ from morph_opt.scheduling.policies.base import Decision, Policy
 class OnlinePolicy(Policy):
     """Policy that feeds observed iteration times to a belief before it decides.
 
-    The truth stands in for a job's training log: it gives the iteration time of every job that has
-    run past its start-up, in the round after it ran. Jobs on nodes of several types are not
-    observed, because their time is not that of one type. Two jobs on the same GPUs give the times
+    The truth takes the place of a job's training log: it gives the iteration time of every job that
+    has run past its start-up, in the round after it ran. Jobs on nodes of several types are not
+    observed, because their time depends on several types. Two jobs on the same GPUs give the times
     of the pair, once both have run past their start-up; only a belief that tries pairs sees them.
 
     The decision depends on the states of *all* rounds so far. A resumed replay shows the policy

@@ -12,7 +12,7 @@ from formulations.parameters import Params, above, number
 class TiresiasParams(Params):
     """Tiresias (NSDI'19): discretised two-dimensional LAS, and Gittins index.
 
-    The paper leaves thresholds and quantum to the operator; these are those of the published code.
+    The paper leaves thresholds and quantum to the operator; these are the published code's.
     """
 
     queue_limits_gpu_s: tuple[float, ...] = above((3250.0, 7200.0))

@@ -45,7 +45,7 @@ class Srtf(FillingPolicy):
     """Shortest remaining GPU-time first, rigid, preemptive; blocked jobs are skipped.
 
     Remaining GPU-time is GPUs x (start-up left + remaining iterations x iteration time) in the
-    configuration that runs, or that of the request.
+    configuration that runs, or in the requested one.
     """
 
     name = "srtf"

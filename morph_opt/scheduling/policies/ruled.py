@@ -29,9 +29,9 @@ from morph_opt.scheduling.policies.filling import Filling
 class Ruled(Policy):
     """A policy whose decisions are carried out as far as rules allow.
 
-    Jobs that a rule keeps in place stay. The policy is then asked about the jobs of each priority,
-    highest first. What it starts is started on nodes that the rules allow; it is asked again
-    without the jobs for which there are none, until it starts no such job.
+    Jobs that a rule keeps in place stay. The policy then decides the jobs of each priority, highest
+    first. What it starts is started on nodes that the rules allow; it decides again without the
+    jobs for which there are none, until it starts no such job.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class _Round:
     Attributes
     ----------
     filling
-        What has been placed.
+        Placements so far.
     levels
         Priorities of jobs that wait, highest first.
     """

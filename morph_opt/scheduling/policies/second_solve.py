@@ -229,8 +229,8 @@ class SecondSolve:
 def _claims(evidence: Evidence, own: RoundReport, claimed: RoundReport) -> Iterator[_Claim]:
     """Yield the claims of a decision, goal after goal.
 
-    The goal of the round's worth is claimed in the report, which may have a tighter bound than
-    that of the method; a report without numbers (nothing changed) claims those of the decision.
+    The goal of the round's worth is claimed in the report, which may have a tighter bound than the
+    method; a report without numbers (nothing changed) claims the decision's.
     """
     solved, selection = evidence.solved, evidence.selection
     worth = evidence.posed.worth_of(solved.levels)

@@ -223,22 +223,29 @@ def _maximised(
     """
     prior = np.array([SIZES.mean, SIZES.slope, np.log(SIZES.spread)])
     precision = np.array([SIZES.mean_sd, SIZES.slope_sd, SIZES.log_spread_sd]) ** -2.0
-    groups = ((x, y, shape.density, 1.0), (x_least, y_least, shape.survival, 0.0))
+    groups = [
+        (log_gpus, log_size, np.stack([np.ones_like(log_gpus), log_gpus, log_gpus]), law, densities)
+        for log_gpus, log_size, law, densities in (
+            (x, y, shape.density, 1.0),
+            (x_least, y_least, shape.survival, 0.0),
+        )
+        if log_gpus.size
+    ]
+    prior_curve = -np.diag(precision)
 
     def at(point: Floats) -> tuple[float, Floats, Floats]:
         """Return the log posterior with gradient, shape (3,), and Hessian, shape (3, 3)."""
         away = point - prior
         value = float(-0.5 * precision @ away**2)
-        slope, curve = -precision * away, -np.diag(precision)
+        slope, curve = -precision * away, prior_curve
         spread = np.exp(point[2])
-        for log_gpus, log_size, law, densities in groups:
-            if not log_gpus.size:
-                continue
+        for log_gpus, log_size, falls, law, densities in groups:
             z = (log_size - point[0] - point[1] * log_gpus) / spread
             log, first, second = law(z)
             value += float(log.sum()) - densities * log_gpus.size * point[2]
             # z falls by 1 / spread with the mean, x / spread with the slope, z with log spread.
-            by = -np.stack([np.ones_like(z) / spread, log_gpus / spread, z])
+            by = falls / -spread
+            np.negative(z, out=by[2])
             slope = slope + by @ first
             curve = curve + (by * second) @ by.T
             twice = -(by * first).sum(axis=1)  # of second derivatives of z, all with log spread

@@ -130,7 +130,7 @@ class Places:
     Parameters
     ----------
     site, cluster
-        Nodes of slurm.conf are those of the cluster by name, else by position.
+        Site and cluster; nodes of slurm.conf are matched by name, else by position.
 
     Raises
     ------
@@ -197,7 +197,7 @@ class SlurmPolicy(BatchPolicy):
     phase_s
         Instant of the first pass and the first computation of priorities, which no log states.
     completing_s
-        Seconds from the end of a job to free GPUs; None for those of `Timing`.
+        Seconds from the end of a job to free GPUs; None for the default of `Timing`.
     takes_s
         Seconds that a cycle of backfill takes, which no log states either.
     """

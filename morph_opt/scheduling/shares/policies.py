@@ -75,7 +75,7 @@ def max_min(
     Parameters
     ----------
     weight
-        ``w``, above 0, shape (J,); a larger weight asks for a larger share.
+        ``w``, above 0, shape (J,); a larger weight gives a larger share.
     aware
         Heterogeneity-aware; otherwise every throughput counts as 1 (and ``p = 1``).
     """
@@ -107,10 +107,10 @@ def finish_time(
     """Minimise the finish-time ratio (Themis): ``min max_j (t_j + r_j/thr_j) / (C_j + r_j/I_j)``.
 
     With ``q = 1 / ratio`` the demand of job j is ``r_j q / (D_j - q t_j)``, convex in q, and
-    linear where ``t_j = 0``. Newton's method from above: every tangent asks for less than the
-    job needs, so every LP bounds q from above, and the iterates decrease to the optimum. Where the
-    tangents are too steep for the digits of a double, q is bisected: every step is a kernel
-    without bases, and proves q too large or finds shares that reach it.
+    linear where ``t_j = 0``. Newton's method from above: every tangent demands less than the job
+    needs, so every LP bounds q from above, and the iterates decrease to the optimum. Where the
+    tangents are too steep for the digits of a double, q is bisected: every step is a kernel without
+    bases, and proves q too large or finds shares that reach it.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> S
     Where ``strictly``, nobody passes a gang for which no type has room, as in the published code;
     otherwise smaller ones may.
 
-    ``fifo`` is the order of arrival, ``srpt`` that of the remaining time on the fastest type.
+    ``fifo`` is the order of arrival, ``srpt`` the order of the remaining time on the fastest type.
     The objective is the number of jobs that run.
     """
     free = problem.capacity.copy()

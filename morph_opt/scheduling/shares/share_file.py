@@ -20,7 +20,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.scheduling.shares.request import ShareRequest
 
 _Column = tuple[float | None, ...]
-"""Column with a number per job; null stands for the default, such as no SLO."""
+"""Column with a number per job; null means the default, such as no SLO."""
 _Table = tuple[tuple[float, ...], ...]
 
 

@@ -14,9 +14,9 @@ What keeps the number and the size of the models small, all of it exact:
 
 * A job that reaches its own top speed is frozen without a model: the phases between two shortages
   are followed on paper (`_Paper`). GPU prices of a state that does not fit show in closed form
-  that many others do not; the next state that is solved is the last one they leave standing.
-* A job at its top speed runs on its fastest type all the time, and one that neither has nor asks
-  for anything takes nothing: neither needs a column.
+  that many others do not; the next state that is solved is the last one that they do not exclude.
+* A job at its top speed runs on its fastest type all the time, and one that neither has nor needs
+  anything takes nothing: neither needs a column.
 * Feasible rises shrink from phase to phase, so one that cannot rise while all keep what they
   have never will (`_freeze_infeasible`).
 """
@@ -289,8 +289,8 @@ class _Filling:
     def _load(self, level: Floats) -> tuple[float, Floats]:
         """Return the smallest largest load of a type at these levels, and shares of this load.
 
-        The prices of the last load often tell the shares at once; otherwise a model does, and
-        leaves its prices behind.
+        The prices of the last load often determine the shares at once; otherwise a model does, and
+        its prices are kept.
         """
         d = self._demands(level, np.ones_like(level))
         constant, per_step = affine_shares(

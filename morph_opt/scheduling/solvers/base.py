@@ -288,7 +288,7 @@ class Adapter(ABC):
         """Distinguish an unbounded model from an infeasible one.
 
         An objective that is finite on the column bounds cannot be unbounded; otherwise the
-        model without objective shows whether there is a solution at all. Libraries that say
+        model without objective shows whether there is a solution at all. Libraries that report
         ``unbounded`` mean the relaxation, so that claim is tested too.
         """
         claim = answer.meaning

@@ -85,7 +85,7 @@ def judge(
     stop
         Why the library stopped.
     gap
-        Relative gap that was asked for.
+        Requested relative gap.
     unit
         Unit of the objective, at most 1: smaller differences than 1e-9 of it are none.
     """

@@ -27,8 +27,8 @@ class RunFacts:
     Parameters
     ----------
     iteration_s
-        Seconds per iteration; on nodes of several types that of the slowest, unless workers take
-        turns there.
+        Seconds per iteration; on nodes of several types of the slowest, unless workers take turns
+        there.
     sides
         Side demand per GPU by name of the node type.
     """
@@ -48,7 +48,7 @@ class RunLookup:
     speeds, cluster
         Speed model, and the cluster of the placements.
     pairs
-        Speeds of two jobs on the same GPUs; None: those of ``speeds``, if it has any.
+        Speeds of two jobs on the same GPUs; None for the pairs of ``speeds``, if it has any.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Rules of the strict check, and the check of those on one job alone.
 
-Written from the definitions: they know the cluster, the jobs, what these hold and what speeds say
-of a placement; they know no solver, no formulation and no policy.
+Written from the definitions: they know the cluster, the jobs, what these hold and the speeds of a
+placement; they know no solver, no formulation and no policy.
 
 Rules
 -----

@@ -26,9 +26,9 @@ def _rounds(text: str) -> str:
 class ReplayConfig:
     """Settings of the engine, in addition to trace, cluster, policy and true speeds.
 
-    Boundaries of rounds are the multiples of ``interval_s``, or events. Start-up times are
-    those of `morph_opt.core.domain.starting`: after a node's failure or a start-up that is cut
-    short a job starts anew. None stands for the next longer start-up time.
+    Boundaries of rounds are the multiples of ``interval_s``, or events. Start-up times are defined
+    in `morph_opt.core.domain.starting`: after a node's failure or a start-up that is cut short a
+    job starts anew. None means the next longer start-up time.
 
     Raises
     ------

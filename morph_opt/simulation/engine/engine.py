@@ -8,7 +8,7 @@ applied. It reads no clock and no file, and calls no policy:
 ...     engine.apply(policy.decide(state))
 ...     log.extend(engine.take_events())
 
-The rules are those of ``docs/replay.md``.
+``docs/replay.md`` has the rules.
 """
 
 from __future__ import annotations

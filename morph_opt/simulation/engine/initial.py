@@ -32,11 +32,11 @@ class Beginning:
     active
         Jobs of the state, in its order.
     held
-        What each running job holds, and how the truth has it run.
+        Assignment of each running job, and its speed under the truth.
     arrived
         Jobs of the trace that are submitted by then, from the first on.
     events
-        Of the log: nodes that are not open, then every job.
+        Events of the log: nodes that are not open, then every job.
     """
 
     active: dict[str, LiveJob]
@@ -53,7 +53,7 @@ def begin_from(
     Parameters
     ----------
     state, trace
-        What there is, of which jobs.
+        State to begin with, and the trace of its jobs.
     lookup, check
         The truth, and the check that every decision has to pass; it passes what is held.
 

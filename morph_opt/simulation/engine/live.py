@@ -27,7 +27,7 @@ class LiveJob:
     job, order, prices
         Job as submitted; its position in the trace; seconds of its (re)starts.
     first_start_up_s
-        Seconds of its first start; None for those of a restart.
+        Seconds of its first start; None for the same as a restart.
     done_iterations
         Progress as of the last stop (queued jobs).
     running
@@ -108,7 +108,7 @@ class LiveJob:
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
         ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that
-        holds GPUs or held some has started once at least, whatever the snapshot says.
+        holds GPUs or held some has started once at least, whatever the snapshot states.
         """
         live = cls(known.job, order, known.prices, known.iterations_done)
         live.last_held = known.last_held

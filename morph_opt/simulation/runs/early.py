@@ -2,8 +2,8 @@
 
 A job that is not complete takes at least its time so far plus its remaining work, run alone at
 its fastest. No statistic with a bound (`Slo.bounded_by`) falls when a job takes longer. So the
-statistic of these values is a lower bound on that of the whole replay, whatever is decided later.
-The remaining work is that of the certified bounds (``docs/metrics.md``, "floor").
+statistic of these values is a lower bound on the whole replay's, whatever is decided later. The
+remaining work is computed as for the certified bounds (``docs/metrics.md``, "floor").
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class JobRow(MissingEqual):
     restarts, changes, preemptions, node_failures
         Number of times.
     gpu_s_held, gpu_s_startup
-        GPU-seconds, and those of them without progress.
+        GPU-seconds held, and the part of them without progress.
     finish_time_ratio, deadline_s, slo, cost_usd
         As in ``docs/metrics.md``.
     shared_s, shared_gpu_s

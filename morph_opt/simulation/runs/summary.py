@@ -44,7 +44,7 @@ def _settled(step: str) -> Any:
 class Summary(MissingEqual):
     """Figures of a run; an undefined float is NaN.
 
-    Names are those of ``summary.json``. Each field has its meaning, its unit and how unfinished
+    Names are the keys of ``summary.json``. Each field has its meaning, its unit and how unfinished
     jobs count; ``docs/metrics.md`` shows them. Figures that a run lacks are NaN or None.
 
     Parameters

@@ -11,8 +11,8 @@ import yaml
 
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
+from morph_opt.inputs.kueue.kube import quantity_of, requests_of
 from morph_opt.live.history import write_run
-from morph_opt.round.live.kube import quantity_of, requests_of
 from morph_opt.simulation.runs.read import read_run
 from tests.live.kube.fake import FakeKube
 from tests.live.kube.rules import GATE, GPU, gates_of

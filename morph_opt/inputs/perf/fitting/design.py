@@ -30,7 +30,7 @@ class _World:
     Parameters
     ----------
     covariance
-        Of the outputs' logarithms, given the runs so far; changed in place.
+        Covariance of the outputs' logarithms, given the runs so far; changed in place.
     own
         Variance of a measurement of each output.
     """

@@ -1,7 +1,7 @@
 """Published numbers of training models that determine their memory.
 
-The architectures are those of the performance model's zoo (one source); here stands only what
-memory needs besides: the vocabulary and whether input and output embeddings are one matrix.
+The architectures are those of the performance model's zoo (one source); this file adds only what
+memory needs: the vocabulary and whether input and output embeddings are one matrix.
 
 Sources: BERT (Devlin et al., NAACL'19), RoBERTa (Liu et al., 2019), GPT-2 (Radford et al., 2019),
 T5 (Raffel et al., JMLR'20), LLaMA (Touvron et al., 2023), ViT (Dosovitskiy et al., ICLR'21), and
@@ -63,8 +63,8 @@ class ModelFacts:
     def feed_forward(self) -> float:
         """Width f of a two-matrix feed-forward block with the layer's parameters, 4h^2 + 2hf.
 
-        It stands for what the layer really has: 3/2 of the width of a gated block (LLaMA), and
-        cross-attention besides (T5).
+        It replaces the layer's real parts: 3/2 of the width of a gated block (LLaMA), and
+        cross-attention (T5).
         """
         hidden = self.architecture.hidden
         return (self.layer_parameters - 4.0 * hidden**2) / (2.0 * hidden)

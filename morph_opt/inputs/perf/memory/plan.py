@@ -215,7 +215,7 @@ def plan_memory(
     facts
         The model; `published_facts` of `morph_opt.inputs.perf.memory.facts` has the known ones.
     plan, shape
-        What runs on how many GPUs; where they are does not matter here.
+        Plan, and the GPUs that it runs on; their nodes do not matter here.
     micro_batch
         Samples per forward pass and rank; default `smallest_micro_batch`.
 
@@ -319,7 +319,7 @@ def tensor_group(plan: ExecutionPlan, shape: Shape, *, nvlink_domain: bool = Fal
     Parameters
     ----------
     plan, shape
-        What runs where.
+        Plan, and the GPUs per node that it runs on.
     nvlink_domain
         Whether one NVLink domain holds all nodes of the placement (`Span.NVLINK`).
     """

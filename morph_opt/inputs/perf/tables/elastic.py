@@ -19,7 +19,7 @@ class ElasticTable:
     Parameters
     ----------
     seconds
-        Of one worker's mini-batch, by model and by name of the GPU type; text is read exactly.
+        Seconds of one worker's mini-batch, by model and name of the GPU type; text is read exactly.
     """
 
     name = "elastic"

@@ -57,7 +57,7 @@ class Demand:
         Parameters
         ----------
         report
-            Of the log.
+            Report on the log.
         cluster_gpus
             GPUs of the cluster that the log is of; None if it is not known.
         """

@@ -65,7 +65,7 @@ def load_spec(
 
 
 def require_mode(given: Mapping[str, Any]) -> None:
-    """Refuse options, by name, that have no effect on the speeds of jobs that are asked for.
+    """Refuse options, by name, that have no effect with the chosen speeds of jobs.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class Scoped(NamedTuple):
 def embeds(a: Configuration, b: Configuration, asked: SideDemand = NOTHING) -> bool:
     """Return whether the parts of ``a`` fit one to one into parts of ``b``.
 
-    Side resources are the larger of those of the configuration and those ``asked`` by the job.
+    Side resources are the larger of the configuration's and the job's demand ``asked``.
 
     Both shapes are sorted, so it is enough to compare the i-th largest parts: if any one-to-one
     map exists, the sorted one does (exchange argument).
@@ -66,7 +66,7 @@ def with_strictness(
     """Mark rows of one model on one class that must not lie within a tighter scope than theirs.
 
     Where every tighter scope has a row of the same shape and plan that is no slower and holds no
-    more, a candidate that happens to lie there is worth no less than it says and takes no more, so
+    more, a candidate that happens to lie there is worth no less than claimed and takes no more, so
     it may. Otherwise a placement there is that other row's, or does not exist.
 
     Parameters
@@ -76,7 +76,7 @@ def with_strictness(
     scopes
         Scopes that placements on several nodes of the class may have.
     asked
-        What the job asks for next to its GPUs.
+        Demand of the job for other resources than GPUs.
     """
     own = {(entry.scope, entry.row.shape, entry.row.plan): entry.row for entry in rows}
 
@@ -108,7 +108,7 @@ def undominated(
     rows
         All configurations of one model on one node class.
     asked
-        Side resources that the job asks for; a row that needs less takes as much.
+        Side resources that the job requests; a row that needs less takes that amount.
     params
         Number of rows that each is compared with.
     """

@@ -36,7 +36,7 @@ def elastic_slice(
     Parameters
     ----------
     first
-        First row of the slice among those of all slices.
+        First row of the slice in the joint table of all slices.
     waste_filter
         Largest share of the GPUs' speed that a step over several classes may leave unused; others
         are filtered out, which may cost optima. None: no filter.

@@ -62,6 +62,25 @@ class ModelSlice:
             first=first,
         )
 
+    def only(self, at: Ints, first: int = 0) -> ModelSlice:
+        """Return the slice with only these rows, given in ascending order."""
+        part = np.isin(np.repeat(np.arange(self.gpus.size), self.part_count), at)
+        return ModelSlice(
+            self.model,
+            tuple(self.rows[row] for row in at.tolist()),
+            self.node_class[at],
+            self.scope[at],
+            self.strict[at],
+            self.iteration_s[at],
+            self.gpus[at],
+            self.part_count[at],
+            self.part_gpus[part],
+            self.side[at],
+            self.part_class[part],
+            self.loose[at],
+            first,
+        )
+
 
 def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
     """Return the slice with only the rows that prices may choose, and at least one per scope.
@@ -78,7 +97,7 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
     matters
         Whether a side resource of a class may be priced, shape (T, R - 1).
     first
-        First row of the new slice among those of all slices.
+        First row of the new slice in the joint table of all slices.
     """
     order = np.lexsort([whole.part_count, whole.strict, whole.iteration_s])
     held = np.where(PER_NODE, whole.side * whole.part_count[:, None], whole.side)
@@ -93,23 +112,7 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
             rows.append(row)
     # Gangs over several classes are distinguished by more than one number of GPUs.
     rows = list(range(whole.gpus.size)) if whole.loose.any() else rows
-    at = np.asarray(sorted(rows), dtype=np.int64)
-    part = np.isin(np.repeat(np.arange(whole.gpus.size), whole.part_count), at)
-    return ModelSlice(
-        whole.model,
-        tuple(whole.rows[row] for row in at.tolist()),
-        whole.node_class[at],
-        whole.scope[at],
-        whole.strict[at],
-        whole.iteration_s[at],
-        whole.gpus[at],
-        whole.part_count[at],
-        whole.part_gpus[part],
-        whole.side[at],
-        whole.part_class[part],
-        whole.loose[at],
-        first,
-    )
+    return whole.only(np.asarray(sorted(rows), dtype=np.int64), first)
 
 
 def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTable) -> Bools:

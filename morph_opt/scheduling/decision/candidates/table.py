@@ -127,7 +127,7 @@ class CandidateBuilder:
         many GPUs counts, then all configurations.
     compact_from
         Candidates from which on rounds are posed compactly; None: never. Like dominance it needs
-        goals that do not lose from a faster configuration, and those that ask for GPUs alone.
+        goals that do not lose from a faster configuration and depend on GPUs alone.
     waste_filter
         Filter for workers that take turns; see
         `morph_opt.scheduling.decision.candidates.ests.elastic_slice`.

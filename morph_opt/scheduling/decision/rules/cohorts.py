@@ -1,7 +1,7 @@
 """Rows of a tree of quotas, from `CohortQuota` rules.
 
 Of a node, S is its own quota and what its children lend; K is what it keeps, ``max(0, S - lend)``;
-its usage is that of its jobs and what its children use beyond what they keep. Then
+its usage is the usage of its jobs and what its children use beyond what they keep. Then
 
     usage <= S                      of a root
     usage - e <= K, e <= S - K + B  of another, where e counts at its parent and B is ``borrow``

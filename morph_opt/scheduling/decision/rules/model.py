@@ -293,7 +293,7 @@ class OperatorRules:
         """Return the rules for a cluster with one more node, under the rules of node ``like``.
 
         Patterns of nodes become the names that they match, so that the new name matches where
-        that of ``like`` does and nowhere else.
+        ``like`` does and nowhere else.
         """
         names = [node.name for node in cluster.nodes]
 

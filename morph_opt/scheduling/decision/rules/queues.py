@@ -34,7 +34,7 @@ class CohortQuota:
     gpus
         Quota of its own, in GPUs or in the unit of ``amounts``.
     pool
-        What is counted, for example a flavor of GPUs.
+        Name of what is counted, for example a flavor of GPUs.
     parent
         Cohort that it is in; "" for the root of a tree.
     borrow, lend
@@ -42,7 +42,7 @@ class CohortQuota:
     tenants
         Tenants whose jobs are counted at this node; () for cohorts.
     jobs
-        Patterns of those of their jobs that are counted; () for all.
+        Patterns of the tenants' jobs that are counted; () for all.
     amounts
         Amount of each entry of ``jobs``, wherever it runs; () where its GPUs are counted.
     node_types
@@ -50,7 +50,7 @@ class CohortQuota:
     used
         Amount that is used by others than the jobs of the round.
     note
-        What messages say of it besides, for example what is in use.
+        Addition to messages about it, for example the amount in use.
     """
 
     name: str

@@ -35,7 +35,7 @@ def freed_for(
     relaxation
         Relaxation that the prices belong to.
     surplus, reduced
-        Largest reduced value of each job, shape (J,), and that of each option, shape (O,).
+        Largest reduced value of each job, shape (J,), and reduced value of each option, shape (O,).
     whole
         Whether whole nodes are vacated.
     most

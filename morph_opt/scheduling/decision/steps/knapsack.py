@@ -182,7 +182,7 @@ def decided_by_tables(
     params
         Partial choices and placements, at most.
     deadline
-        End of the search and of placements; None: that of the limits, from now on.
+        End of the search and of placements; None for the limits' time from now on.
     """
     core, deadline = params.core, deadline or Deadline(limits.time_s)
     asked = 0

@@ -31,7 +31,7 @@ def slots_priced(
     lp
         Solver of the master problems.
     gap
-        Gap asked for.
+        Requested gap.
     params
         Number of slots and of evaluations, at most.
     """

@@ -1,7 +1,7 @@
 """EasyScale's greedy grants: first proposals of new jobs, then more GPUs by score.
 
-A running job asks once per type for more of that type; the highest score goes first, one grant a
-job; GPUs are never taken back. Rules: ``docs/gandiva-easyscale.md``.
+A running job requests more of each type once; the highest score goes first, one grant a job; GPUs
+are never taken back. Rules: ``docs/gandiva-easyscale.md``.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Live:
     shapes
         Speed by GPUs per node, of a model that needs several.
     guaranteed
-        Whether it was promised a speed: that of its request, or its best on one node if less.
+        Whether it was promised a speed: its request's, or its best on one node if that is less.
     may_shrink
         Whether it has restarts left, so that it may be shrunk.
     gpus

@@ -26,7 +26,7 @@ class PolluxRound:
     Parameters
     ----------
     relative
-        Goodput by (job, nodes, GPUs) over that of a fair share on one node; 0 where a job cannot
+        Goodput by (job, nodes, GPUs), relative to a fair share on one node; 0 where a job cannot
         run. Shape (J, N + 1, G + 1).
     current
         Present state, shape (J, N).

@@ -28,7 +28,7 @@ from morph_opt.scheduling.policies.objectives.share_book import ShareBook
 class Makespan(Objective[OwedShares | None]):
     """Objective of the end of the last job: rates weighed by work; with GPU types, Gavel's shares.
 
-    A rate in one round does not tell which job belongs on which type; a share program does.
+    A rate in one round does not determine which job belongs on which type; a share program does.
 
     Parameters
     ----------

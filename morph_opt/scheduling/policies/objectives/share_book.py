@@ -108,6 +108,7 @@ class ShareBook:
             return
         elapsed_s = state.time_s - self._time_s
         row_of = {name: row for row, name in enumerate(self._names)}
+        fair = self.fair_rate.tolist()
         for job in state.jobs:
             record, row = self._records.get(job.job.name), row_of.get(job.job.name)
             if record is None or row is None:
@@ -118,14 +119,14 @@ class ShareBook:
                 record.isolated_s += max(0.0, gained) / record.isolated_rate
             record.lag_s = record.lag_s + self.shares.x[row] * elapsed_s
             # The part of the round before the job's submission counts as fair, too.
-            record.fair_done += float(self.fair_rate[row]) * elapsed_s
+            record.fair_done += fair[row] * elapsed_s
             if record.fair_done >= job.job.iterations and not np.isfinite(record.fair_finish_s):
                 record.fair_finish_s = state.time_s - job.job.submission_s
             kind = self._kind(state, job)
-            speed = self.speeds.row(job.job)
-            if kind is not None and speed[kind] > 0:
+            speed = 0.0 if kind is None else float(self.speeds.row(job.job)[kind])
+            if kind is not None and speed > 0:
                 # Time of the gang that the progress is worth on the type it ran on.
-                record.lag_s[kind] -= gained / float(speed[kind])
+                record.lag_s[kind] -= gained / speed
 
     @property
     def fair_rate(self) -> Floats:

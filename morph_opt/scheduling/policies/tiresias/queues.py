@@ -57,7 +57,7 @@ class GittinsIndex:
         attained_gpu_s
             Service so far, a.
         startup_gpu_s
-            GPU-seconds that are spent before the service goes on; added to the expectation.
+            GPU-seconds that are spent before the service continues; added to the expectation.
         """
         rest = self.samples_gpu_s[self.samples_gpu_s > attained_gpu_s] - attained_gpu_s
         if rest.size == 0:

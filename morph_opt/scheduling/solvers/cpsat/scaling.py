@@ -20,7 +20,7 @@ from morph_opt.scheduling.solvers.parameters import INTEGERS
 from morph_opt.scheduling.solvers.recheck import FEASIBILITY_TOLERANCE
 
 OPEN_SIDE = 2**62
-"""Integer that stands for an open side of a row."""
+"""Integer for an open side of a row."""
 
 
 class ScalingError(Exception):

@@ -40,7 +40,7 @@ class IsolatedSolver:
     inner
         Name as for `morph_opt.scheduling.solvers.registry.make_solver`.
     memory_mib
-        Memory that a solve may take beyond that of the loaded library; None if unlimited.
+        Memory that a solve may take in addition to the loaded library; None if unlimited.
     grace_s
         Seconds beyond ``Limits.time_s`` after which the worker is killed.
     """

@@ -84,7 +84,7 @@ class _Jobs:
 
     The first ``count[c]`` jobs have a configuration ``c``; entries of the others mean nothing.
     ``capacity`` has shape (types,). With weights other than 1 a job counts its payment in units
-    of its own weight, so that ``C + K_j(C)`` stands for its share over the weight.
+    of its own weight, so that ``C + K_j(C)`` is its share over the weight.
     """
 
     release_s: Floats

@@ -50,7 +50,7 @@ class Timing(Protocol):
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
     """Return the spans that a placement on several nodes of the cluster can have.
 
-    A cluster of one node has `Span.LEAF`, the span that is asked for on one node.
+    A cluster of one node has `Span.LEAF`, the span of placements on one node.
     """
     topology = topology_of(cluster)
     alone = 1 < len(topology.leaf_names) == len(cluster.nodes)

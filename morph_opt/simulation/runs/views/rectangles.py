@@ -22,7 +22,7 @@ class Rectangles:
     Parameters
     ----------
     job, segment
-        Indices of the job and of its segment among those of the run.
+        Indices of the job and of its segment in the run.
     node, first_gpu, last_gpu
         Node, and GPUs within the node, both included.
     bottom, top

@@ -3,7 +3,7 @@
 Where nothing in a cell has a comma, ``--delimiter`` may be one. Times may be dates or, as under
 ``SLURM_TIME_FORMAT=%s``, seconds since 1970. ``sacct --json`` is read as the same cells. Equal ids
 are one job only if cluster and user are equal and the job was not over before the next submission.
-A row ``100_[3-8%2]`` stands for six tasks that wait, of which two may run at a time.
+A row ``100_[3-8%2]`` is six waiting tasks, of which two may run at a time.
 
 GPUs are trackable resources (TRES): ``gres/gpu=2,gres/gpu:a100=2`` names the same two twice. The
 headerless columns of Open XDMoD's shredder are the layout ``xdmod``.

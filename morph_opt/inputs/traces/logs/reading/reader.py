@@ -73,7 +73,7 @@ class Reader(ABC):
     zone
         Zone of times that name none; None where times are numbers of seconds.
     options, needed
-        Fields of `Reading` that it knows, besides those that all know; fields without which its
+        Fields of `Reading` that it knows in addition to the common ones; fields without which its
         jobs cannot be replayed.
     dates_or_seconds
         Whether times may be either, as each log has them.

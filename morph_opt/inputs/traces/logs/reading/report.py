@@ -28,7 +28,8 @@ class Check:
         ``error``: cannot be replayed as it is; ``warning``: kept, and numbers may mislead;
         ``note``.
     sentence
-        What, how many, why it matters, what we do; a format string.
+        Sentence on the finding: its kind and count, why it matters, and what is done; a format
+        string.
     """
 
     code: str

@@ -79,8 +79,8 @@ class LogRow(NamedTuple):
     array
         Identity of the array of which it is a task; "" if it is of none.
     tasks, at_once
-        Jobs that the row stands for (a pending array), and how many of them may run at a time;
-        None for no such limit.
+        Jobs of the row (a pending array), and how many of them may run at a time; None for no such
+        limit.
     deadline_s
         Instant by which it was to be complete; None without one.
     """

@@ -1,12 +1,13 @@
-"""Kueue's cluster queues, cohorts, flavors and local queues, and the trees of their quotas."""
+"""Kueue's cluster queues, cohorts, flavors and local queues."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from morph_opt.core.documents import Fields
-from morph_opt.round.live.kube import (
+from morph_opt.core.domain.quotas import Quota
+from morph_opt.inputs.kueue.kube import (
     Expression,
     Taint,
     Toleration,
@@ -18,8 +19,6 @@ from morph_opt.round.live.kube import (
     taints_of,
     tolerations_of,
 )
-from morph_opt.scheduling.decision.rules.queues import CohortQuota
-from morph_opt.scheduling.decision.rules.quota_tree import QuotaNode, quota_trees
 
 Slot = tuple[str, str]
 """Flavor and resource to which a quota applies."""
@@ -60,12 +59,44 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Nominal quota, borrowing limit and lending limit; None for no limit."""
+class Preemption:
+    """Whom the workloads of a queue may preempt.
 
-    nominal: float
-    borrow: float | None = None
-    lend: float | None = None
+    Parameters
+    ----------
+    within
+        Workloads of their own queue: ``"Never"``, ``"LowerPriority"`` or
+        ``"LowerOrNewerEqualPriority"``.
+    reclaim
+        Workloads of others beyond their quota: ``"Never"``, ``"LowerPriority"`` or ``"Any"``.
+    borrow
+        Workloads of others while borrowing: ``"Never"`` or ``"LowerPriority"``.
+    threshold
+        Highest priority of those preempted while borrowing; None for no limit.
+    """
+
+    within: str = "Never"
+    reclaim: str = "Never"
+    borrow: str = "Never"
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fungibility:
+    """When a flavor is tried after one that would do with borrowing or preemption.
+
+    Parameters
+    ----------
+    when_can_borrow, when_can_preempt
+        ``"MayStopSearch"`` or ``"TryNextFlavor"``.
+    preference
+        What is worse in a flavor: ``"BorrowingOverPreemption"`` prefers the one that borrows,
+        ``"PreemptionOverBorrowing"`` the one that preempts.
+    """
+
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str = "BorrowingOverPreemption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +117,26 @@ class Queue:
         Conditions on labels of the namespaces that may use it; None where none is given.
     more
         Settings that are not read, for the notes.
+    preemption, fungibility
+        See the classes.
+    weight
+        Weight of its share.
+    usage_based
+        Whether local queues with less usage come first.
     """
 
     name: str
-    cohort: str
-    groups: tuple[Group, ...]
-    quotas: Mapping[Slot, Limits]
-    strict: bool
-    away: str
-    selector: tuple[Expression, ...] | None
-    more: tuple[str, ...]
+    cohort: str = ""
+    groups: tuple[Group, ...] = ()
+    quotas: Mapping[Slot, Quota] = field(default_factory=dict)
+    strict: bool = False
+    away: str = ""
+    selector: tuple[Expression, ...] | None = None
+    more: tuple[str, ...] = ()
+    preemption: Preemption = Preemption()
+    fungibility: Fungibility = Fungibility()
+    weight: float = 1.0
+    usage_based: bool = False
 
     def group_of(self, resource: str) -> Group | None:
         """Return the group that covers a resource; None if none does."""
@@ -104,19 +145,21 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """Local queue: its cluster queue, and the reason for which it is closed, or ""."""
+    """Local queue: its cluster queue, the reason for which it is closed or "", and its weight."""
 
     queue: str
-    away: str
+    away: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Cohort: its parent and its own quotas."""
+    """Cohort: its parent, its own quotas, and the weight of its share."""
 
     name: str
-    parent: str
-    quotas: Mapping[Slot, Limits]
+    parent: str = ""
+    quotas: Mapping[Slot, Quota] = field(default_factory=dict)
+    weight: float = 1.0
 
 
 @dataclass(slots=True)
@@ -172,74 +215,6 @@ class Queues:
         of_cohorts = [slot for one in self.cohorts.values() for slot in one.quotas]
         return list(dict.fromkeys([*of_queues, *of_cohorts]))
 
-    def label(self, cohort: str) -> str:
-        """Return the name of a cohort in rules, distinct from the names of queues."""
-        return f"{cohort} (cohort)" if cohort in self.queues else cohort
-
-    def tree(
-        self,
-        slot: Slot,
-        used: Mapping[tuple[str, Slot], float],
-        members: Mapping[str, CohortQuota] | None = None,
-    ) -> list[CohortQuota]:
-        """Return the rules of the quotas of a flavor and resource.
-
-        Parameters
-        ----------
-        used
-            Amount by cluster queue and slot that others than the jobs of the round use.
-        members
-            Which jobs of a queue are counted, by its name; other fields are set here. Without
-            tenants no job is.
-        """
-        pool = pool_of(slot)
-        found: list[CohortQuota] = []
-        cohorts: dict[str, None] = {}
-        for name, queue in self.queues.items():
-            limits = queue.quotas.get(slot)
-            beside = used.get((name, slot), 0.0)
-            if self.is_cyclic(queue.cohort) or (limits is None and not beside):
-                continue
-            limits = limits or Limits(0.0)
-            of = (members or {}).get(name, CohortQuota(name, 0.0, tenants=(name,)))
-            of = replace(of, gpus=limits.nominal, pool=pool, used=beside)
-            if queue.cohort:
-                cohorts[queue.cohort] = None
-                parent = self.label(queue.cohort)
-                of = replace(of, parent=parent, borrow=limits.borrow, lend=limits.lend)
-            found.append(of)
-        # A cohort without queues lends its own quota to others of its tree.
-        cohorts |= {
-            one.name: None
-            for one in self.cohorts.values()
-            if slot in one.quotas and not self.is_cyclic(one.name)
-        }
-        listed = list(cohorts)
-        for cohort in listed:
-            above = self.above(cohort)
-            if above and above not in cohorts:
-                cohorts[above] = None
-                listed.append(above)
-        for name in listed:
-            known = self.cohorts.get(name, Cohort(name, "", {}))
-            limits = known.quotas.get(slot, Limits(0.0))
-            of = CohortQuota(self.label(name), limits.nominal, pool)
-            if known.parent:
-                parent = self.label(known.parent)
-                of = replace(of, parent=parent, borrow=limits.borrow, lend=limits.lend)
-            found.append(of)
-        return found
-
-    def leaves(self, slots: Iterable[Slot]) -> dict[tuple[str, Slot], QuotaNode]:
-        """Return the queues' nodes in unused trees, by queue and slot."""
-        found: dict[tuple[str, Slot], QuotaNode] = {}
-        for slot in slots:
-            nodes = quota_trees(self.tree(slot, {}))
-            for (_, name), node in nodes.items():
-                if node.quota.tenants:
-                    found[name, slot] = node
-        return found
-
 
 def pool_of(slot: Slot) -> str:
     """Return the name of a flavor and resource in rules."""
@@ -275,7 +250,40 @@ def read_queue(item: Fields) -> Queue:
         away,
         selector,
         tuple(_not_read(spec)),
+        _preemption(spec.part("preemption")),
+        _fungibility(spec.part("flavorFungibility")),
+        _weight(spec),
+        spec.part("admissionScope").word("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
+
+
+def _preemption(table: Fields) -> Preemption:
+    borrow = table.part("borrowWithinCohort")
+    threshold = None
+    if borrow.has("maxPriorityThreshold"):
+        threshold = borrow.whole("maxPriorityThreshold", least=-(2**31), most=2**31)
+    return Preemption(
+        table.word("withinClusterQueue") or "Never",
+        table.word("reclaimWithinCohort") or "Never",
+        borrow.word("policy") or "Never",
+        threshold,
+    )
+
+
+def _fungibility(table: Fields) -> Fungibility:
+    old = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+    usual = Fungibility()
+    borrow, preempt = table.word("whenCanBorrow"), table.word("whenCanPreempt")
+    return Fungibility(
+        old.get(borrow, borrow) or usual.when_can_borrow,
+        old.get(preempt, preempt) or usual.when_can_preempt,
+        table.word("preference") or usual.preference,
+    )
+
+
+def _weight(spec: Fields) -> float:
+    table = spec.part("fairSharing")
+    return quantity_of(table, "weight") if table.has("weight") else 1.0
 
 
 def _not_read(spec: Fields) -> Iterable[str]:
@@ -296,7 +304,8 @@ def read_cohort(item: Fields) -> Cohort:
     """Read a Cohort."""
     spec = item.object("spec", None, {})
     _, quotas = _groups(spec)
-    return Cohort(name_of(item), spec.word("parentName") or spec.word("parent"), quotas)
+    parent = spec.word("parentName") or spec.word("parent")
+    return Cohort(name_of(item), parent, quotas, _weight(spec))
 
 
 def read_local_queue(item: Fields) -> tuple[str, LocalQueue]:
@@ -306,13 +315,13 @@ def read_local_queue(item: Fields) -> tuple[str, LocalQueue]:
     if stop := _stop(spec):
         away = f"its local queue {name} is stopped ({stop})"
     space = meta_of(item).text("namespace", "default")
-    return f"{space}/{name}", LocalQueue(spec.text("clusterQueue"), away)
+    return f"{space}/{name}", LocalQueue(spec.text("clusterQueue"), away, _weight(spec))
 
 
-def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
+def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Quota]]:
     """Return resource groups and limits by flavor and resource."""
     groups: list[Group] = []
-    quotas: dict[Slot, Limits] = {}
+    quotas: dict[Slot, Quota] = {}
     for group in spec.parts("resourceGroups"):
         resources: dict[str, None] = {}
         if group.has("coveredResources"):
@@ -327,7 +336,7 @@ def _groups(spec: Fields) -> tuple[tuple[Group, ...], dict[Slot, Limits]]:
                     for word in ("borrowingLimit", "lendingLimit")
                 )
                 nominal = quantity_of(one, "nominalQuota") if one.has("nominalQuota") else 0.0
-                quotas[flavor.text("name"), name] = Limits(nominal, borrow, lend)
+                quotas[flavor.text("name"), name] = Quota(nominal, borrow, lend)
         groups.append(Group(tuple(resources), tuple(one.text("name") for one in flavors)))
     return tuple(groups), quotas
 

@@ -1,0 +1,1 @@
+"""Kueue's scheduler held against cases of its own tests."""

@@ -1,0 +1,337 @@
+"""One admission cycle: the heads of the queues, their flavors and victims, and who is admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from morph_opt.inputs.kueue.queues import Slot
+from morph_opt.scheduling.kueue.fair import fair
+from morph_opt.scheduling.kueue.flavors import (
+    Assignment,
+    Grade,
+    Mode,
+    Reason,
+    Search,
+    assign,
+)
+from morph_opt.scheduling.kueue.order import in_entry_order, in_fair_order
+from morph_opt.scheduling.kueue.site import Snapshot
+from morph_opt.scheduling.kueue.victims import Preemptor, Victim, classical
+from morph_opt.scheduling.kueue.workloads import Amounts, Held, Placed, Workload
+
+
+class Outcome(Enum):
+    """What a cycle did with a head."""
+
+    ADMITTED = "admitted"
+    PREEMPTING = "waits for its victims"
+    NO_FIT = "does not fit"
+    NO_VICTIMS = "needs victims and finds none"
+    SKIPPED = "lost what it needs to another in the cycle"
+    BARRED = "may not use its queue"
+    NAMESPACE = "is of a namespace that its queue does not select"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Head of a queue in a cycle.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    tried
+        Flavors tried last time (see `Assignment.tried`).
+    preemptor
+        Whether it waits for its victims.
+    """
+
+    workload: Workload
+    tried: Sequence[Mapping[str, int]] = ()
+    preemptor: bool = False
+
+
+@dataclass(slots=True)
+class Nominee:
+    """Head with what it was assigned; see `morph_opt.scheduling.kueue.order.Entry`.
+
+    Parameters
+    ----------
+    head
+        The head.
+    assignment, victims
+        What it would get, and who would have to end.
+    outcome
+        What became of it; None until its turn.
+    reason
+        Kueue's word for why it waits; "" for one that is admitted.
+    """
+
+    head: Head
+    assignment: Assignment
+    victims: list[Victim] = field(default_factory=list)
+    outcome: Outcome | None = None
+    reason: str = ""
+
+    @property
+    def workload(self) -> Workload:
+        """The workload."""
+        return self.head.workload
+
+    @property
+    def borrowing(self) -> int:
+        """Level of borrowing of its assignment."""
+        return self.assignment.borrowing
+
+    @property
+    def usage(self) -> Amounts:
+        """What its assignment uses."""
+        return self.assignment.usage
+
+    @property
+    def preemptor(self) -> bool:
+        """Whether it waits for its victims."""
+        return self.head.preemptor
+
+    @property
+    def keeps_tried(self) -> bool:
+        """Whether the next try begins at the flavor after those tried now."""
+        return self.outcome in (Outcome.NO_FIT, Outcome.NO_VICTIMS, Outcome.SKIPPED)
+
+
+_NOTHING = Assignment((), Mode.NO_FIT, 0, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Result of a cycle.
+
+    Parameters
+    ----------
+    admitted
+        Workloads that got quota, with their flavors.
+    victims
+        Who is to end, with the workload that needs it.
+    nominees
+        Every head, in the order in which it had its turn.
+    """
+
+    admitted: tuple[Held, ...]
+    victims: tuple[tuple[Victim, Workload], ...]
+    nominees: tuple[Nominee, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anybody was admitted or is to end."""
+        return bool(self.admitted or self.victims)
+
+
+def oracle(snapshot: Snapshot, workload: Workload, slot: Slot, amount: int) -> tuple[Grade, int]:
+    """Return whether an amount of a flavor has victims, and the level of borrowing after."""
+    preemptor = Preemptor(workload, {slot: amount}, frozenset((slot,)))
+    victims = victims_of(snapshot, preemptor)
+    node = snapshot.node(slot, workload.queue)
+    if not victims:
+        return Grade.NO_VICTIMS, node.lowest_holding(amount)[0]
+    with snapshot.without([one.held for one in victims]):
+        level, _ = node.lowest_holding(amount)
+    own = any(one.held.workload.queue == workload.queue for one in victims)
+    return (Grade.PREEMPT if own else Grade.RECLAIM), level
+
+
+def victims_of(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
+    """Return the victims of a workload by the rules of the site; [] if there are none."""
+    if snapshot.site.settings.fair_sharing:
+        return fair(snapshot, preemptor)
+    return classical(snapshot, preemptor)
+
+
+def cycle(snapshot: Snapshot, heads: Iterable[Head], now_s: float) -> Result:
+    """Run one admission cycle.
+
+    Parameters
+    ----------
+    snapshot
+        What is held; admitted workloads are added to it, victims stay in it until they end.
+    heads
+        One workload of each queue.
+    now_s
+        The instant, from which admitted workloads hold quota.
+    """
+    nominees: list[Nominee] = []
+    barred: list[Nominee] = []
+    for head in heads:
+        one = nominate(snapshot, head)
+        (nominees if one.outcome is None else barred).append(one)
+    settings = snapshot.site.settings
+    ordered: Iterator[Nominee] | list[Nominee]
+    if settings.fair_sharing:
+        ordered = in_fair_order(snapshot, nominees)
+    else:
+        ordered = in_entry_order(settings, nominees)
+    gone: dict[str, Held] = {}
+    reserved: list[tuple[str, Amounts]] = []
+    seen: list[Nominee] = []
+    for one in ordered:
+        _process(snapshot, one, gone, reserved)
+        seen.append(one)
+    for queue, amounts in reserved:
+        snapshot.use(queue, amounts, -1)
+    admitted = [held_of(one, now_s) for one in seen if one.outcome is Outcome.ADMITTED]
+    for held in admitted:
+        snapshot.add(held)
+    victims = [
+        (victim, one.workload)
+        for one in seen
+        if one.outcome is Outcome.PREEMPTING
+        for victim in one.victims
+    ]
+    return Result(tuple(admitted), tuple(victims), (*seen, *barred))
+
+
+def nominate(snapshot: Snapshot, head: Head) -> Nominee:
+    """Return what a head would be assigned, and whom it would preempt."""
+    site, workload = snapshot.site, head.workload
+    queue = site.queues.queues.get(workload.queue)
+    if queue is None:
+        return Nominee(head, _NOTHING, outcome=Outcome.BARRED, reason="Misconfigured")
+    if queue.name in site.inactive:
+        return Nominee(head, _NOTHING, outcome=Outcome.BARRED, reason="Suspended")
+    if not site.selects(queue, workload.namespace):
+        return Nominee(head, _NOTHING, outcome=Outcome.NAMESPACE, reason="Misconfigured")
+    assignment, victims = best(snapshot, workload, Search(oracle, head.tried))
+    return Nominee(head, assignment, victims)
+
+
+def best(snapshot: Snapshot, workload: Workload, search: Search) -> tuple[Assignment, list[Victim]]:
+    """Return the best assignment of a workload with its victims.
+
+    Where not all of its pods fit, it is the largest number between those asked for and the least.
+    """
+    whole = assign(snapshot, workload, search)
+    victims = _victims(snapshot, workload, whole)
+    if whole.mode is Mode.FIT or victims or not snapshot.site.settings.partial:
+        return whole, victims
+    sets = workload.pod_sets
+    spare = [one.count - (one.count if one.min_count is None else one.min_count) for one in sets]
+    steps, found = sum(spare), None
+    if not steps:
+        return whole, []
+    low, high = 0, steps + 1
+    while low < high:  # the fewest steps down at which it fits, as far as fitting is monotone
+        middle = (low + high) // 2
+        counts = [one.count - less * middle // steps for one, less in zip(sets, spare, strict=True)]
+        tried = assign(snapshot, workload, search, counts)
+        victims = _victims(snapshot, workload, tried)
+        if tried.mode is Mode.FIT or victims:
+            high, found = middle, (middle, tried, victims)
+        else:
+            low = middle + 1
+    if found is not None and found[0] == low:
+        return found[1], found[2]
+    return whole, []
+
+
+def _victims(snapshot: Snapshot, workload: Workload, assignment: Assignment) -> list[Victim]:
+    if assignment.mode is not Mode.PREEMPT:
+        return []
+    return victims_of(snapshot, Preemptor(workload, assignment.usage, assignment.needing))
+
+
+def _process(
+    snapshot: Snapshot,
+    one: Nominee,
+    gone: dict[str, Held],
+    reserved: list[tuple[str, Amounts]],
+) -> None:
+    """Give a nominee its turn.
+
+    Parameters
+    ----------
+    snapshot
+        What is held, with what nominees before it took.
+    one
+        The nominee.
+    gone
+        Victims of nominees before it, by name.
+    reserved
+        What nominees took, by queue, to be given back after the cycle.
+    """
+    queue = one.workload.queue
+    overlap = any(victim.held.workload.name in gone for victim in one.victims)
+    deferred = False
+    if overlap:
+        with snapshot.without(list(gone.values())):
+            only = {
+                pods.name: {r: chosen.flavor for r, chosen in pods.flavors.items()}
+                for pods in one.assignment.pod_sets
+            }
+            search = Search(oracle, only=only)
+            one.assignment, one.victims = best(snapshot, one.workload, search)
+        deferred = one.assignment.mode is Mode.FIT
+    mode = Mode.DEFERRED if deferred else one.assignment.mode
+    if mode is Mode.NO_FIT:
+        one.outcome, one.reason = Outcome.NO_FIT, one.assignment.reason.word
+        return
+    if mode is Mode.PREEMPT and not one.victims:
+        one.outcome, one.reason = Outcome.NO_VICTIMS, Reason.WAITING.word
+        policy = snapshot.site.queues.queues[queue].preemption
+        first = snapshot.site.settings.preemptors_first and one.preemptor
+        if policy.reclaim != "Any" or first:
+            _take(snapshot, queue, _reserve(snapshot, one), reserved)
+        return
+    if deferred:
+        one.outcome, one.reason = Outcome.PREEMPTING, "WaitingForPreemptedWorkloads"
+        _take(snapshot, queue, one.usage, reserved)
+        return
+    again = any(victim.held.workload.name in gone for victim in one.victims)
+    mine = {victim.held.workload.name: victim.held for victim in one.victims}
+    with snapshot.without(list((gone | mine).values())):
+        fits = snapshot.fits(queue, one.usage)
+    if again or not fits:
+        one.outcome, one.reason = Outcome.SKIPPED, Reason.WAITING.word
+        return
+    gone |= mine
+    _take(snapshot, queue, one.usage, reserved)
+    if mode is Mode.PREEMPT:
+        one.outcome, one.reason = Outcome.PREEMPTING, "WaitingForPreemptedWorkloads"
+    else:
+        one.outcome = Outcome.ADMITTED
+
+
+def _take(
+    snapshot: Snapshot, queue: str, amounts: Amounts, reserved: list[tuple[str, Amounts]]
+) -> None:
+    snapshot.use(queue, amounts)
+    reserved.append((queue, amounts))
+
+
+def _reserve(snapshot: Snapshot, one: Nominee) -> dict[Slot, int]:
+    """Return what is kept from others for a workload that needs victims and finds none."""
+    found: dict[Slot, int] = {}
+    for slot, amount in one.usage.items():
+        node = snapshot.node(slot, one.workload.queue)
+        limit, borrow = node.limits.nominal, node.limits.borrow
+        if one.borrowing == 0:
+            found[slot] = max(0, min(amount, int(limit - node.usage)))
+        elif borrow is None:
+            found[slot] = amount
+        else:
+            found[slot] = min(amount, int(limit + borrow - node.usage))
+    return found
+
+
+def held_of(one: Nominee, now_s: float) -> Held:
+    """Return the admission of a nominee at an instant."""
+    placed = tuple(
+        Placed(
+            pods.name,
+            pods.count,
+            {r: chosen.flavor for r, chosen in pods.flavors.items()},
+            {r: pods.amounts.get(r, 0) for r in pods.flavors},
+        )
+        for pods in one.assignment.pod_sets
+    )
+    return Held(one.workload, placed, now_s)

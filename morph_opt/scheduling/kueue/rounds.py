@@ -1,0 +1,88 @@
+"""Cycles until one changes nothing, with the ends of victims between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from morph_opt.scheduling.kueue.cycle import Nominee, cycle
+from morph_opt.scheduling.kueue.pending import Pending
+from morph_opt.scheduling.kueue.site import Snapshot
+from morph_opt.scheduling.kueue.victims import Victim
+from morph_opt.scheduling.kueue.workloads import Held, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Result of the cycles of an instant.
+
+    Parameters
+    ----------
+    admitted
+        Workloads that hold quota now and did not before.
+    victims
+        Workloads that held quota and do not any more, with the workload that needed it.
+    waiting
+        What the last cycle in which it was head said of a workload that waits, by name.
+    cycles
+        Number of cycles.
+    """
+
+    admitted: dict[str, Held]
+    victims: dict[str, tuple[Victim, Workload]]
+    waiting: dict[str, Nominee]
+    cycles: int
+
+
+def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
+    """Run cycles at an instant until one changes nothing.
+
+    Victims end between two cycles and queue again from the next instant on. So a workload is
+    admitted at most once and ended at most once. Between two such changes queues only get shorter,
+    and the cycles end when the same heads come again with the same flavors left to try.
+
+    Parameters
+    ----------
+    snapshot, pending
+        What is held and who waits; both are changed.
+    now_s
+        The instant.
+    """
+    admitted: dict[str, Held] = {}
+    victims: dict[str, tuple[Victim, Workload]] = {}
+    waiting: dict[str, Nominee] = {}
+    seen: set[object] = set()
+    cycles = 0
+    while heads := pending.heads():
+        cycles += 1
+        result = cycle(snapshot, heads, now_s)
+        pending.requeue(result.nominees)
+        for held in result.admitted:
+            admitted[held.workload.name] = held
+            waiting.pop(held.workload.name, None)
+        for one in result.nominees:
+            if one.workload.name not in admitted:
+                waiting[one.workload.name] = one
+        for victim, preemptor in result.victims:
+            name = victim.held.workload.name
+            snapshot.remove(victim.held)
+            if admitted.pop(name, None) is None:
+                victims[name] = victim, preemptor
+            again = ended(victim.held.workload, victim.reason, now_s)
+            pending.add(again, math.nextafter(now_s, math.inf))
+            pending.wake(again.queue, now_s)
+        if result.changed:
+            seen.clear()
+            continue
+        now = tuple(
+            (head.workload.name, tuple(tuple(row.items()) for row in head.tried)) for head in heads
+        )
+        if now in seen:
+            break
+        seen.add(now)
+    return Settled(admitted, victims, waiting, cycles)
+
+
+def ended(workload: Workload, reason: str, now_s: float) -> Workload:
+    """Return a workload as it queues again after a preemption."""
+    return replace(workload, evicted=("Preempted", now_s), preempted=(reason, now_s))

@@ -1,0 +1,109 @@
+"""Cases of Kueue's scheduler as documents: what agrees, what differs, what cannot be decided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.kueue.__main__ import main
+
+NEVER = {"policy": "Never"}
+
+
+def queue(name: str, nominal: float, within: str = "Never") -> dict[str, Any]:
+    return {
+        "name": name,
+        "cohort": "",
+        "strategy": "StrictFIFO",
+        "groups": [[{"flavor": "main", "resources": {"cpu": {"nominal": nominal}}}]],
+        "preemption": {
+            "within_cluster_queue": within,
+            "reclaim_within_cohort": "Never",
+            "borrow_within_cohort": NEVER,
+        },
+        "fungibility": {"when_can_borrow": "MayStopSearch", "when_can_preempt": "TryNextFlavor"},
+    }
+
+
+def workload(name: str, cpu: float, priority: int = 0, *, held: bool = False) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "namespace": "ns",
+        "name": name,
+        "queue": "local",
+        "priority": priority,
+        "created_s": 0,
+        "pod_sets": [{"name": "main", "count": 1, "requests": {"cpu": cpu}}],
+    }
+    if held:
+        pods = {"name": "main", "count": 1, "flavors": {"cpu": "main"}, "usage": {"cpu": cpu}}
+        row["admission"] = {"cluster_queue": "q", "pod_sets": [pods], "reserved_s": 0}
+        row["conditions"] = {"QuotaReserved": {"status": "True"}}
+    return row
+
+
+def cycle_case(**changes: Any) -> dict[str, Any]:
+    expect = {
+        "admitted": {},
+        "kept_in_cache": ["ns/low"],
+        "preempted": {"ns/low": "InClusterQueue"},
+        "pending": {"ns/high": "WaitingForPreemptedWorkloads"},
+        "left_active": {"q": ["ns/high"]},
+        "left_inadmissible": {},
+    }
+    return {
+        "id": "one",
+        "unread": [],
+        "features": {},
+        "cycles": 1,
+        "flavors": [{"name": "main", "node_labels": {}, "taints": [], "tolerations": []}],
+        "cohorts": [],
+        "cluster_queues": [queue("q", 2.5, "LowerPriority")],
+        "local_queues": [{"namespace": "ns", "name": "local", "cluster_queue": "q"}],
+        "namespaces": {"ns": {}},
+        "workloads": [workload("low", 2.5, held=True), workload("high", 0.5, 1)],
+        "expect": {**expect, **changes},
+    }
+
+
+def write(folder: Path, kind: str, *cases: dict[str, Any]) -> None:
+    document = {"kind": kind, "cases": list(cases)}
+    (folder / f"{kind}.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_cases_that_agree_and_that_cannot_be_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quotas = {
+        "id": "two",
+        "unread": [],
+        "cluster_queues": [queue("q", 2)],
+        "usage": {"q": [{"flavor": "main", "resource": "cpu", "amount": 0.5}]},
+        "expect": {"available": {"q": [{"flavor": "main", "resource": "cpu", "amount": 1.5}]}},
+    }
+    write(tmp_path, "cycle", cycle_case(), {**cycle_case(), "id": "odd", "unread": ["a gate"]})
+    write(tmp_path, "available", quotas)
+    assert main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "| available | 1 | 0 | 0 |" in out
+    assert "| cycle | 1 | 0 | 1 |" in out
+    assert "odd undecidable: a gate" in out
+
+
+def test_a_difference_is_printed_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "cycle", cycle_case(preempted={}))
+    assert main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "one differs: preempted ns/low: 'InClusterQueue', expected None" in out
+
+
+def test_an_unknown_feature_is_not_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "cycle", {**cycle_case(), "features": {"Unheard": True}})
+    assert main([str(tmp_path)]) == 0
+    assert "one undecidable: feature Unheard" in capsys.readouterr().out
