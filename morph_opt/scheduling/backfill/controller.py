@@ -7,8 +7,10 @@ Source: Slurm 22.05, ``job_allocate`` and ``schedule`` of slurmctld, ``backfill_
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
 from morph_opt.scheduling.backfill.slurm import CYCLE, Cycle, backfill_pass, main_pass
@@ -166,11 +168,12 @@ class Controller:
             self._cycle_s = now_s + timing.between_s
             # Without a change, a later cycle differs only once the time from now until a job's
             # limit begins or ceases to meet a reservation.
-            limits = [0.0, *{one.limit_s for one in left}]
+            limits = sorted({0.0, *(one.limit_s for one in left)})
             ahead = [free_s for free_s, _ in completing]
             for each in planned:
                 for bound in timing.cycle.rounded(each.start_s, by_job[each.job].limit_s):
-                    ahead += [bound - limit_s for limit_s in limits if bound - limit_s > now_s]
+                    past = bisect_left(limits, True, key=partial(_is_past, bound, now_s))
+                    ahead += [bound - limits[past - 1]] if past else []
             self._changed_s = now_s if found else min(ahead, default=math.inf)
         elif started:
             self._changed_s = min(self._changed_s, now_s)
@@ -194,6 +197,10 @@ def _is_top(one: Waiting, queue: Iterable[Waiting]) -> bool:
         for other in queue
         if other.partition == one.partition or other.allowed & one.allowed
     )
+
+
+def _is_past(bound_s: float, now_s: float, limit_s: float) -> bool:
+    return bound_s - limit_s <= now_s
 
 
 def _without(queue: Sequence[Waiting], started: Iterable[Start]) -> Sequence[Waiting]:

@@ -118,6 +118,45 @@ class Release:
         self._amounts = [np.array(free.amounts)]
         self._down = free.down
         self._fits: dict[tuple[Demand, int], int] = {}
+        self._windows: dict[tuple[int, float], list[tuple[int, float]]] = {}
+
+    def windows(self, usable: int, first_s: float) -> list[tuple[int, float]]:
+        """Return the windows in which ends of jobs on some nodes count as one, soonest first.
+
+        Each is the number of jobs that are over, and the last end. A window ends where the next
+        running job of all, on these nodes or not, ends after it (``list_peek_next`` of
+        ``_will_run_test``); its width doubles until it meets that end.
+
+        Parameters
+        ----------
+        usable
+            The nodes, as bits.
+        first_s
+            Width of the first window.
+        """
+        found = self._windows.get((usable, first_s))
+        if found is not None:
+            return found
+        found = self._windows[usable, first_s] = []
+        running, width, k, base = self.running, first_s, 0, None
+        while k < len(running):
+            last = None
+            while k < len(running):
+                over = running[k]
+                k += 1
+                if not over.nodes & usable:
+                    continue
+                if base is None:
+                    base = over.end_s - over.end_s % first_s + first_s
+                last = over
+                if k < len(running) and running[k].end_s > base + width:
+                    break
+            if last is None or base is None:
+                break
+            while k < len(running) and running[k].end_s > base + width:
+                width *= 2.0
+            found.append((k, last.end_s))
+        return found
 
     def fits(self, demand: Demand, ended: int) -> int:
         """Return the nodes that could take the demand once the first ``ended`` jobs are over."""

@@ -7,10 +7,12 @@ recordings of a running slurmctld by ``benchmarks/backfill``.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from morph_opt.scheduling.backfill.queue import (
+    Demand,
     Free,
     Pass,
     Planned,
@@ -64,49 +66,47 @@ class Plan:
         self.end_s = [end_s]
         self.free = [nodes]
 
-    def without(self, start_s: float, end_s: float, allowed: int) -> tuple[int, float | None]:
+    def without(
+        self, start_s: float, end_s: float, allowed: int, count: int
+    ) -> tuple[int, float | None]:
         """Return the allowed nodes free throughout an interval, and the next instant to try.
 
         That instant is the end of the first interval of the plan after ``start_s`` that is followed
-        by one with nodes that this one lacks; None if there is none.
+        by one with nodes that this one lacks; None if there is none. Fewer nodes than ``count`` are
+        not counted to the end.
         """
-        nodes, later = allowed, None
-        for j, begins in enumerate(self.begin_s):
-            if self.end_s[j] <= start_s:
-                continue
-            if later is None and j + 1 < len(self.free):
-                following = allowed & self.free[j + 1]
-                if following & ~(nodes & self.free[j]):
-                    later = self.end_s[j]
-            if begins > end_s:
+        begin_s, free = self.begin_s, self.free
+        nodes, later, last = allowed, None, len(free) - 1
+        for j in range(bisect_right(self.end_s, start_s), last + 1):
+            here = nodes & free[j]
+            if later is None and j < last and allowed & free[j + 1] & ~here:
+                later = self.end_s[j]
+            if begin_s[j] > end_s:
                 break
-            nodes &= self.free[j]
+            nodes = here
+            if later is not None and nodes.bit_count() < count:
+                break
         return nodes, later
 
     def reserve(self, nodes: int, start_s: float, end_s: float) -> bool:
         """Reserve whole nodes for an interval, cut to the window; return False if one is taken."""
-        if any(
-            self.end_s[j] > start_s and self.begin_s[j] < end_s and nodes & ~free
-            for j, free in enumerate(self.free)
-        ):
+        first = bisect_right(self.end_s, start_s)
+        if any(nodes & ~free for free in self.free[first : bisect_left(self.begin_s, end_s)]):
             return False
         start_s = max(start_s, self.begin_s[0])
         end_s = min(end_s, self.end_s[-1])
         self._cut(start_s)
         self._cut(end_s)
-        for j, begins in enumerate(self.begin_s):
-            if start_s <= begins < end_s:
-                self.free[j] &= ~nodes
+        for j in range(bisect_left(self.begin_s, start_s), bisect_left(self.begin_s, end_s)):
+            self.free[j] &= ~nodes
         return True
 
     def _cut(self, instant_s: float) -> None:
-        for j, begins in enumerate(self.begin_s):
-            if begins < instant_s < self.end_s[j]:
-                self.begin_s.insert(j + 1, instant_s)
-                self.end_s.insert(j + 1, self.end_s[j])
-                self.free.insert(j + 1, self.free[j])
-                self.end_s[j] = instant_s
-                return
+        j = bisect_left(self.begin_s, instant_s)
+        if j and self.begin_s[j - 1] < instant_s < self.end_s[j - 1]:
+            self.begin_s.insert(j, instant_s)
+            self.end_s.insert(j - 1, instant_s)
+            self.free.insert(j, self.free[j - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,34 +144,23 @@ def will_run(
     """Return when and where a job could start if nothing but the running jobs held nodes.
 
     Ends of running jobs are taken away in growing windows, and the job starts with the last end of
-    the window in which it fits first. A window ends where the next running job of all, on usable
-    nodes or not, ends after it (``list_peek_next`` of ``_will_run_test``).
+    the window in which it fits first (`Release.windows`).
     """
     chosen = free.choose(free.fits(one.demand) & usable, one.nodes)
     if chosen:
         return now_s, chosen
-    running = release.running
-    width, k, base = first_s, 0, None
-    while k < len(running):
-        last = None
-        while k < len(running):
-            over = running[k]
-            k += 1
-            if not over.nodes & usable:
-                continue
-            if base is None:
-                base = over.end_s - over.end_s % first_s + first_s
-            last = over
-            if k < len(running) and running[k].end_s > base + width:
-                break
-        if last is None or base is None:
-            return None
-        while k < len(running) and running[k].end_s > base + width:
-            width *= 2.0
-        chosen = free.choose(release.fits(one.demand, k) & usable, one.nodes)
-        if chosen:
-            return max(last.end_s, now_s + 1.0), chosen
-    return None
+    windows = release.windows(usable, first_s)
+
+    def suffices(window: tuple[int, float]) -> bool:
+        return (release.fits(one.demand, window[0]) & usable).bit_count() >= one.nodes
+
+    # More ends never leave fewer nodes, so the first window that suffices is found by bisection.
+    first = bisect_left(windows, True, key=suffices)
+    if first == len(windows):
+        return None
+    ended, end_s = windows[first]
+    chosen = free.choose(release.fits(one.demand, ended) & usable, one.nodes)
+    return max(end_s, now_s + 1.0), chosen
 
 
 def backfill_pass(
@@ -197,15 +186,22 @@ def backfill_pass(
     """
     plan = Plan(now_s, now_s + cycle.window_s, (1 << len(free.amounts)) - 1)
     release = Release(free, running)
+    # `will_run` depends on these parts of a request alone, until a job starts.
+    answers: dict[tuple[int, Demand, int], tuple[float, int] | None] = {}
     started: list[Start] = []
     planned: list[Planned] = []
     for one in queue:
         start_s: float | None = now_s
         while start_s is not None:
-            usable, later = plan.without(start_s, start_s + one.limit_s, one.allowed & ~free.down)
+            usable, later = plan.without(
+                start_s, start_s + one.limit_s, one.allowed & ~free.down, one.nodes
+            )
             found = None
             if usable.bit_count() >= one.nodes:
-                found = will_run(one, usable, now_s, free, release, cycle.first_s)
+                asked = usable, one.demand, one.nodes
+                if asked not in answers:
+                    answers[asked] = will_run(one, usable, now_s, free, release, cycle.first_s)
+                found = answers[asked]
             if found is None:
                 start_s = later
                 continue
@@ -216,7 +212,7 @@ def backfill_pass(
                 free.take(chosen, one.demand)
                 started.append(Start(one.job, chosen))
                 running = [*running, Running(one.job, now_s + one.limit_s, chosen, one.demand)]
-                release = Release(free, running)
+                release, answers = Release(free, running), {}
                 break
             if later is not None and begins > later:
                 start_s = later
