@@ -89,7 +89,7 @@ class RecordedJob:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Log as the audit takes it.
+    """Log as input of the audit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Answer to a question about moves: steps in order, their cost, and what they are for."""
+"""Answer to a question about moves: ordered steps, their cost, and what they free."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What becomes free with a number of moves.
+    """Places that become free with a number of moves.
 
     Parameters
     ----------

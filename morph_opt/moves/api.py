@@ -147,7 +147,7 @@ class _Asker:
         return self._told(found)
 
     def _told(self, found: Solution) -> Moves:
-        """Return a solution as an answer, checked."""
+        """Check a solution and return it as an answer."""
         posed, selection = self.posed, found.selection
         assert selection is not None
         steps, after = carried_out(posed, selection)
@@ -180,7 +180,7 @@ class _Asker:
         return made
 
     def _why_not(self) -> str:
-        """Return why a question has no answer, as far as counting shows it."""
+        """Return why a question has no answer, as far as counts show it."""
         posed, question = self.posed, self.question
         problem = posed.problem
         fixed = posed.leaving[np.isin(posed.leaving, _without_start(posed))]
@@ -206,7 +206,7 @@ class _Asker:
     def table(
         self, freed: Freed, posed: PosedQuestion, most_moves: int | None
     ) -> Iterator[Reached]:
-        """Yield what becomes free with no move, with few, and with as many as it takes."""
+        """Yield what becomes free without moves, with a few, and with any number of moves."""
         last = self._reached(freed, posed, most_moves)
         if last is None:
             return
@@ -249,12 +249,12 @@ def _without_start(posed: PosedQuestion) -> np.ndarray:
 
 
 def _better(row: Reached, other: Reached) -> bool:
-    """Return whether more is free, or as much at less loss."""
+    """Return whether one answer frees more than another, or the same at less loss."""
     return (row.count, -row.loss_gpu_s) > (other.count, -other.loss_gpu_s)
 
 
 def _fewer(moves: int) -> list[int]:
-    """Return numbers of moves below one: all up to 4, then doubling."""
+    """Return the smaller numbers of moves to try: all up to 4, then doubled ones."""
     found = [*range(min(moves, 5))]
     while found and found[-1] * 2 < moves and moves > 5:
         found.append(found[-1] * 2)

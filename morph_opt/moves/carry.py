@@ -12,7 +12,7 @@ from morph_opt.moves.pose import PosedQuestion, loss_gpu_s, lost_s, restart_s
 
 
 def changes_of(posed: PosedQuestion, selection: Selection) -> list[Change]:
-    """Return what changes for the jobs of a decision, waiting ones last."""
+    """Return the changes of jobs that a decision makes, waiting jobs last."""
     problem, found = posed.problem, []
     options, holds = problem.options, problem.holds
     uplinks = _uplinks(posed)
@@ -49,13 +49,13 @@ def changes_of(posed: PosedQuestion, selection: Selection) -> list[Change]:
 
 
 def _uplinks(posed: PosedQuestion) -> dict[int, int]:
-    """Return a number below 0 for each leaf with a limited uplink, to count it as a node."""
+    """Return a negative number for each leaf with a limited uplink, to treat it as a node."""
     limits = posed.problem.nodes.uplink_gb_per_s
     return {int(leaf): -1 - int(leaf) for leaf in np.flatnonzero(np.isfinite(limits))}
 
 
 def _sent(uplinks: dict[int, int], leaves: list[int], sent: list[float]) -> Amounts:
-    """Return the traffic on limited uplinks, as amounts of further nodes."""
+    """Return the traffic on limited uplinks, stored like amounts on further nodes."""
     sums: dict[int, tuple[float, ...]] = {}
     for leaf, amount in zip(leaves, sent, strict=True):
         if amount > 0.0 and leaf in uplinks:
@@ -65,7 +65,7 @@ def _sent(uplinks: dict[int, int], leaves: list[int], sent: list[float]) -> Amou
 
 
 def _free(posed: PosedQuestion) -> dict[int, list[float]]:
-    """Return what is free at first on each node and limited uplink."""
+    """Return the initially free amounts on each node and limited uplink."""
     problem = posed.problem
     left = problem.nodes.capacity[problem.nodes.node_class] - problem.held()
     found = dict(enumerate(left.tolist()))
@@ -77,7 +77,7 @@ def _free(posed: PosedQuestion) -> dict[int, list[float]]:
 
 
 class _Gpus:
-    """Numbers of free GPUs, and who holds what."""
+    """Free GPUs by number, and the holdings of jobs."""
 
     def __init__(self, posed: PosedQuestion) -> None:
         state = posed.state
@@ -88,7 +88,7 @@ class _Gpus:
                 self.free[node] -= set(gpus)
 
     def give(self, job: str) -> Assignment | None:
-        """Free what a job holds."""
+        """Free the GPUs that a job holds."""
         held = self.held.pop(job, None)
         for node, gpus in () if held is None else held.placement.parts:
             self.free[node] |= set(gpus)
@@ -102,7 +102,7 @@ class _Gpus:
 
 
 def carried_out(posed: PosedQuestion, selection: Selection) -> tuple[tuple[Move, ...], Allocation]:
-    """Return the steps of a decision in order, and what is held after the last.
+    """Return the steps of a decision in order, and the holdings after the last step.
 
     A step takes the lowest-numbered GPUs that are free on its nodes; on a node that the job keeps,
     its own first.
@@ -141,7 +141,7 @@ def carried_out(posed: PosedQuestion, selection: Selection) -> tuple[tuple[Move,
 def _assigned(
     posed: PosedQuestion, selection: Selection, job: int, gpus: _Gpus, before: Assignment | None
 ) -> Assignment:
-    """Return what a job starts on, of the GPUs that are free now."""
+    """Return the assignment with which a job starts, on GPUs that are free now."""
     choice = int(selection.choice[job])
     own = {} if before is None else {node: set(had) for node, had in before.placement.parts}
     counts: dict[int, int] = {}
@@ -163,7 +163,7 @@ def _why(
     job: int,
     kind: str,
 ) -> str:
-    """Return what a step is for."""
+    """Return the purpose of a step."""
     question = posed.question
     if kind == START and not changes[job].before:
         return "is asked for"

@@ -1,4 +1,4 @@
-"""Check of an answer against its question: it knows the state and the speeds, and no model.
+"""Check of an answer from the state and the speeds, without any model.
 
 It restates the question: who was moved, whether what was asked for is so afterwards, what it cost,
 and that every step is possible when its turn comes (`morph_opt.scheduling.strict`).
@@ -22,7 +22,7 @@ from morph_opt.scheduling.strict.rules import StateFacts
 
 
 class AnswerError(ContractError):
-    """Error: an answer does not do what was asked, or a step of it is impossible."""
+    """Error: an answer does not do what was requested, or one of its steps is impossible."""
 
 
 def require_right(answer: Moves) -> None:
@@ -53,7 +53,7 @@ def require_right(answer: Moves) -> None:
 
 
 def _after(answer: Moves) -> dict[str, Assignment]:
-    """Return what is held after the last step."""
+    """Return the holdings after the last step."""
     return {} if answer.after is None else answer.after.by_job()
 
 
@@ -84,7 +84,7 @@ def _require_allowed(
 
 
 def _require_free(freed: Freed, answer: Moves, after: Mapping[str, Assignment]) -> None:
-    """Refuse an answer whose places are not free next to each other, or are too few."""
+    """Refuse an answer whose places are too few, overlap, or are not free."""
     state = answer.snapshot.state
     cluster, topology = state.cluster, topology_of(state.cluster)
     types = types_of(freed, cluster)

@@ -19,12 +19,12 @@ MOST_SEARCHED = 20_000
 """Largest number of states of a search for the cheapest stops in between."""
 
 Amounts = Mapping[int, tuple[float, ...]]
-"""What is held of each resource on some nodes."""
+"""Amounts held of each resource on some nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change of what a job holds.
+    """Change of a job's holdings.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass
 class _Nodes:
-    """What is free on the nodes, updated step by step."""
+    """Free amounts on the nodes, updated step by step."""
 
     free: dict[int, list[float]]
 
@@ -105,7 +105,7 @@ def _nodes_of(changes: Iterable[Change]) -> set[int]:
 
 
 def _groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Yield the changes that are linked by common nodes, in the order of their first."""
+    """Yield the changes linked by common nodes, group by group, in order of their first change."""
     owner: dict[int, int] = {}
     parent = list(range(len(changes)))
 
@@ -127,7 +127,7 @@ def _groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
 
 
 def _kind(change: Change, stopped: bool) -> str:
-    """Return the kind of the step that completes a change."""
+    """Return the kind of the last step of a change."""
     if not change.after:
         return STOP
     return MOVE if change.before and not stopped else START

@@ -20,7 +20,7 @@ _SCOPES = {None: Scope.POD, LEAVES: Scope.LEAF, DOMAINS: Scope.NVLINK}
 def places_of(
     freed: Freed, cluster: Cluster, problem: RoundProblem, count: int | None = None
 ) -> list[Place]:
-    """Return the places of which as many as asked for are to be free.
+    """Return the candidate places, of which a requested number must become free.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _ways(freed: Freed, cluster: Cluster, types: list[NodeType]) -> Iterator[Way
 def _wholes(
     freed: Freed, cluster: Cluster, problem: RoundProblem, types: list[NodeType]
 ) -> Iterator[Place]:
-    """Yield each NVLink domain or leaf of up nodes of one type, all of which are to be empty."""
+    """Yield NVLink domains or leaves of nodes of one type that are up, each to become empty."""
     topology = topology_of(cluster)
     domains = freed.what == DOMAINS
     groups: dict[int, list[int]] = {}

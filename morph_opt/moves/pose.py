@@ -259,7 +259,7 @@ def solve(
 
 
 def _without_needless(problem: RoundProblem, selection: Selection) -> Selection:
-    """Return the decision without moves that nothing needs, the ones of most GPUs undone first.
+    """Return the decision without unneeded moves; moves of the most GPUs are undone first.
 
     A solver may move a job for nothing where a move costs nothing, or within the gap.
     """

@@ -1,4 +1,4 @@
-"""Question about moves: what is to become possible, and what may be done for it."""
+"""Question about moves: its goal, and the changes that are allowed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to become possible, and what may be done for it.
+    """Goal of the moves, and the changes that are allowed.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Question:
 
     @property
     def words(self) -> str:
-        """Words for what is asked."""
+        """Words for the goal."""
         if self.start is not None:
             return f"start {self.start}"
         if self.free is not None:

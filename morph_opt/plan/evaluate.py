@@ -46,7 +46,7 @@ _MAKESPAN: tuple[tuple[str, _Stage], ...] = (
     ("work", lambda d: work_makespan_s(d.jobs, sum(d.gpus))),
 )
 STAGES = {"jct": _JCT, "makespan": _MAKESPAN}
-"""Bounds by metric, from cheap to expensive, of which the first above the target decides."""
+"""Bounds by metric, from cheap to expensive; the first one above the target decides."""
 
 
 def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:

@@ -60,7 +60,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom the workloads of a queue may preempt.
+    """Rules on the workloads that a queue may preempt.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """When a flavor is tried after one that would do with borrowing or preemption.
+    """Rules on trying the next flavor after one that needs borrowing or preemption.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _untold_nodes(
     parts: Sequence[Parts | None],
     told: Mapping[str, int],
 ) -> dict[str, str]:
-    """Return the nodes to close, as they state fewer used GPUs than their jobs hold."""
+    """Return nodes to close, because they state fewer used GPUs than their jobs hold."""
     detailed: Counter[str] = Counter()
     for held in filter(None, parts):
         for host, gpus in held:

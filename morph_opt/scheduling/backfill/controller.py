@@ -1,4 +1,4 @@
-"""Instants at which slurmctld looks at its queue: at submissions, ends, and at intervals.
+"""Passes of slurmctld over its queue: at submissions, at ends, and at regular intervals.
 
 Source: Slurm 22.05, ``job_allocate`` and ``schedule`` of slurmctld, ``backfill_agent`` of
 ``sched/backfill``.

@@ -239,7 +239,7 @@ class Priority:
 
     @property
     def total(self) -> int:
-        """Their sum without its fraction, as Slurm shows it."""
+        """Sum of the factors without its fraction, as Slurm shows it."""
         return int(self.age + self.fair_share + self.job_size + self.qos + self.partition)
 
     def __str__(self) -> str:

@@ -9,12 +9,12 @@ from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.backfill.queue import Demand, Free, Planned, Running, Waiting
 
 SHOWN = 3
-"""Most jobs or nodes that a sentence names."""
+"""Largest number of jobs or nodes that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the rules of a policy make of its queue at an instant.
+    """Plans and ranks that the rules of a policy derive from its queue at an instant.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One admission cycle: the heads of the queues, their flavors and victims, and who is admitted."""
+"""One admission cycle: heads of queues get flavors and victims, and some are admitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from morph_opt.scheduling.kueue.workloads import Amounts, Held, Placed, Workload
 
 
 class Outcome(Enum):
-    """What a cycle did with a head."""
+    """Outcome of a head in a cycle."""
 
     ADMITTED = "admitted"
     PREEMPTING = "waits for its victims"
@@ -55,7 +55,7 @@ class Head:
 
 @dataclass(slots=True)
 class Nominee:
-    """Head with what it was assigned; see `morph_opt.scheduling.kueue.order.Entry`.
+    """Head with its assignment; see `morph_opt.scheduling.kueue.order.Entry`.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class Nominee:
 
     @property
     def borrowing(self) -> int:
-        """Level of borrowing of its assignment."""
+        """Level of borrowing of the assignment."""
         return self.assignment.borrowing
 
     @property
     def usage(self) -> Amounts:
-        """What its assignment uses."""
+        """Amounts that the assignment uses."""
         return self.assignment.usage
 
     @property
@@ -192,7 +192,7 @@ def cycle(snapshot: Snapshot, heads: Iterable[Head], now_s: float) -> Result:
 
 
 def nominate(snapshot: Snapshot, head: Head) -> Nominee:
-    """Return what a head would be assigned, and whom it would preempt."""
+    """Return the assignment that a head would get, and its victims."""
     site, workload = snapshot.site, head.workload
     queue = site.queues.queues.get(workload.queue)
     if queue is None:
@@ -246,7 +246,7 @@ def _process(
     gone: dict[str, Held],
     reserved: list[tuple[str, Amounts]],
 ) -> None:
-    """Give a nominee its turn.
+    """Admit a nominee, preempt for it, or leave it for the next cycle.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def _take(
 
 
 def _reserve(snapshot: Snapshot, one: Nominee) -> dict[Slot, int]:
-    """Return what is kept from others for a workload that needs victims and finds none."""
+    """Return the amounts reserved for a workload that needs victims and finds none."""
     found: dict[Slot, int] = {}
     for slot, amount in one.usage.items():
         node = snapshot.node(slot, one.workload.queue)

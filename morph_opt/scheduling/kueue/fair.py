@@ -98,7 +98,7 @@ class Targets:
         return self._next(other) if other_rank >= best_rank else best
 
     def _before(self, queue: str, other: str) -> bool:
-        """Return whether the next candidate of a queue is before that of another."""
+        """Return whether the next candidate of one queue comes before another queue's."""
         first, second = self.left[queue][0], self.left[other][0]
         return candidate_key(self._queue, first) < candidate_key(self._queue, second)
 

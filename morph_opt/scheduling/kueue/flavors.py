@@ -1,4 +1,4 @@
-"""Flavors of a workload's pod sets: what fits, what would with preemption, and what never does."""
+"""Flavors for a workload's pod sets, by whether they fit now, after preemption, or never."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from morph_opt.scheduling.kueue.site import Snapshot
 from morph_opt.scheduling.kueue.workloads import Amounts, PodSet, Workload
 
 PODS = "pods"
-"""Resource that counts pods, asked for by every pod set where a queue covers it."""
+"""Resource that counts pods; every pod set requests it if a queue covers it."""
 
 
 class Grade(IntEnum):
-    """What a flavor would do for a request, the better the higher."""
+    """Grade of a flavor for a request; higher is better."""
 
     NO_FIT, NO_VICTIMS, PREEMPT, RECLAIM, FIT = range(5)
 
@@ -29,13 +29,13 @@ class Grade(IntEnum):
 
 
 class Mode(IntEnum):
-    """How an assignment may be admitted: never, after preemption, after that of others, now."""
+    """Way to admit an assignment: never, after its own preemption, after others', or now."""
 
     NO_FIT, PREEMPT, DEFERRED, FIT = range(4)
 
 
 class Reason(IntEnum):
-    """Why a workload has no quota, the graver the higher."""
+    """Reason why a workload has no quota; higher is graver."""
 
     NONE, PLACEMENT, WAITING, TOO_MUCH, NO_FLAVOR = range(5)
 
@@ -61,7 +61,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Verdict on a flavor for a pod set: what it would do, why not, and why it does not suit."""
+    """Verdict on a flavor for a pod set: its grade, and why it does not fit or suit."""
 
     flavor: str
     grade: Grade
@@ -144,7 +144,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How flavors are sought for a workload.
+    """Conditions of the search for a workload's flavors.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Search:
 
 @dataclass(slots=True)
 class _Found:
-    """Flavors of a group of pod sets while they are sought."""
+    """Flavors found so far for a group of pod sets."""
 
     flavors: dict[str, Chosen] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
@@ -226,7 +226,7 @@ def assign(
 
 
 def _of_set(pods: PodSet, count: int, amounts: Mapping[str, int], found: _Found) -> SetAssignment:
-    """Return the part of a group's flavors that a pod set asks for."""
+    """Return the flavors of a group for the resources that a pod set requests."""
     if amounts:
         mine = {r: one for r, one in found.flavors.items() if r in amounts}
     elif pods.topology is not None and pods.topology.group:
@@ -246,7 +246,7 @@ def _of_group(
     needs: Mapping[str, int],
     before: Amounts,
 ) -> _Found:
-    """Seek flavors of pod sets that are given them together."""
+    """Search flavors for pod sets that must get the same ones."""
     found = _Found()
     declared_only = snapshot.site.settings.declared_only
     for resource, amount in needs.items():
@@ -270,7 +270,7 @@ def _of_group(
 
 
 def _merge(known: dict[str, Attempt], new: Sequence[Attempt], group: Group) -> None:
-    """Add verdicts of one group of resources to those of others."""
+    """Add the verdicts of one group of resources to the others'."""
     for one in new:
         old = known.get(one.flavor)
         if old is None:
@@ -339,7 +339,7 @@ class _Seeking:
         return given, levels, attempts
 
     def _allowed(self, flavor: str, resource: str) -> bool:
-        """Return whether a flavor may be given, where flavors are fixed."""
+        """Return whether fixed flavors, if any, permit a flavor."""
         if self.search.only is None:
             return True
         sets = self.workload.pod_sets
@@ -362,7 +362,7 @@ class _Seeking:
     def _judge(
         self, flavor: str
     ) -> tuple[tuple[Grade, int], dict[str, Grade], dict[str, int], Reason]:
-        """Return the worst grade and level of a flavor, those of each resource, and why."""
+        """Return the worst grade and level of a flavor, each resource's own, and the reasons."""
         worst: tuple[Grade, int] = Grade.FIT, 0
         grades: dict[str, Grade] = {}
         levels: dict[str, int] = {}

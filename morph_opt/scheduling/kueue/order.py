@@ -12,7 +12,7 @@ from morph_opt.scheduling.kueue.workloads import Amounts, Held, Workload
 
 
 class Entry(Protocol):
-    """Head of a queue with what it was assigned in a cycle."""
+    """Head of a queue with its assignment in a cycle."""
 
     @property
     def workload(self) -> Workload:
@@ -20,11 +20,11 @@ class Entry(Protocol):
 
     @property
     def borrowing(self) -> int:
-        """Level of borrowing of its assignment."""
+        """Level of borrowing of the assignment."""
 
     @property
     def usage(self) -> Amounts:
-        """What its assignment uses."""
+        """Amounts that the assignment uses."""
 
     @property
     def preemptor(self) -> bool:

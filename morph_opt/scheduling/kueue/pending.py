@@ -1,4 +1,4 @@
-"""Pending workloads of queues: who is head, who waits for an event, who is tried again."""
+"""Pending workloads of queues: heads, workloads that wait for an event, and retries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from morph_opt.scheduling.kueue.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """Flavors tried last time, and the cycle and the number of events in the tree by then."""
+    """Flavors tried last, with the cycle and the number of events in the tree at that time."""
 
     flavors: Sequence[Mapping[str, int]]
     cycle: int
@@ -92,7 +92,7 @@ class Pending:
         self._until.pop(name, None)
 
     def wake(self, queue: str, now_s: float) -> None:
-        """Try again all that wait in the tree of a queue, after quota or nodes came free there.
+        """Retry all waiting workloads in the tree of a queue, after quota or nodes came free.
 
         Those that may not be tried before a later instant wait on.
         """
@@ -114,7 +114,7 @@ class Pending:
                 self._until.pop(name, None)
 
     def due(self, now_s: float) -> None:
-        """Try again those whose instant has come."""
+        """Retry the workloads whose instant has come."""
         for name in [one for one, until_s in self._until.items() if until_s <= now_s]:
             del self._until[name]
             for line in self._lines.values():
@@ -184,7 +184,7 @@ class Pending:
                 self._park_alike(line, workload.shape)
 
     def _park_alike(self, line: _Line, shape: object) -> None:
-        """Let those of equal shape wait, too: they would be assigned the same."""
+        """Let workloads of equal shape wait, too: they would get the same assignment."""
         line.shapes.add(shape)
         for name in [name for name, one in line.active.items() if one.shape == shape]:
             line.parked[name] = line.active.pop(name)
@@ -193,6 +193,6 @@ class Pending:
         return self._site.queues.queues[queue].strict
 
     def of(self, queue: str) -> tuple[list[str], list[str]]:
-        """Return the names of a queue's workloads that are tried, and that wait for an event."""
+        """Return the names of a queue's workloads: ready to be tried, and waiting for an event."""
         line = self._lines[queue]
         return sorted(line.active), sorted(line.parked)

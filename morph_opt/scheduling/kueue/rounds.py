@@ -84,5 +84,5 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
 
 
 def ended(workload: Workload, reason: str, now_s: float) -> Workload:
-    """Return a workload as it queues again after a preemption."""
+    """Return a workload in the state in which it queues again after a preemption."""
     return replace(workload, evicted=("Preempted", now_s), preempted=(reason, now_s))

@@ -1,4 +1,4 @@
-"""Dominant shares of queues and cohorts, by which fair sharing decides who goes first or ends."""
+"""Dominant shares of queues and cohorts, by which fair sharing ranks and preempts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Share:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """What shares are compared by; the lower is to be served first."""
+        """Sort key of shares; the lowest is served first."""
         if self.weight == 0.0 and self.ratio:
             return True, self.ratio
         return False, self.ratio / self.weight if self.ratio else 0.0
@@ -47,7 +47,7 @@ class Share:
         return math.inf if above else math.ceil(value)
 
     def borrows_of(self, amounts: Amounts) -> bool:
-        """Return whether it borrows of something that is asked for."""
+        """Return whether it borrows some of the requested resources."""
         return any(amounts.get(slot, 0) > 0 for slot in self.borrowed)
 
 

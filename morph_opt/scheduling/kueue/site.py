@@ -223,13 +223,13 @@ class Snapshot:
         return nodes
 
     def use(self, queue: str, amounts: Amounts, sign: int = 1) -> None:
-        """Count amounts as used by a queue, or give them back with a sign of -1."""
+        """Add amounts to a queue's usage, or subtract them with a sign of -1."""
         for slot, amount in amounts.items():
             self.node(slot, queue).add(sign * amount)
 
     @contextmanager
     def using(self, queue: str, amounts: Amounts, sign: int = 1) -> Iterator[None]:
-        """Count amounts as used, or given back, for a while."""
+        """Add amounts to a queue's usage, or subtract them, within this context."""
         self.use(queue, amounts, sign)
         try:
             yield
@@ -251,7 +251,7 @@ class Snapshot:
 
     @contextmanager
     def without(self, held: Sequence[Held]) -> Iterator[None]:
-        """Remove workloads for a while."""
+        """Remove workloads within this context."""
         mine = [one for one in held if one.workload.name in self.held.get(one.workload.queue, {})]
         for one in mine:
             self.remove(one)
@@ -262,7 +262,7 @@ class Snapshot:
                 self.add(one)
 
     def free(self, queue: str, slot: Slot) -> int:
-        """Return the thousandths that a queue may still use; 0 where it is beyond its limits."""
+        """Return the thousandths that a queue may still use; 0 if it is beyond its limits."""
         return max(0, int(self.node(slot, queue).free))
 
     def could(self, queue: str, slot: Slot) -> int:
@@ -279,7 +279,7 @@ class Snapshot:
         return found
 
     def fits(self, queue: str, amounts: Amounts) -> bool:
-        """Return whether a queue may use amounts more."""
+        """Return whether a queue may use these amounts in addition."""
         return all(amount <= self.free(queue, slot) for slot, amount in amounts.items())
 
     def borrows(self, queue: str, slot: Slot, amount: int = 0) -> bool:
@@ -294,7 +294,7 @@ class Snapshot:
 def available(
     site: Site, usage: Mapping[str, Mapping[Slot, float]]
 ) -> dict[str, dict[Slot, tuple[float, float]]]:
-    """Return what each queue may still use, and could if nothing were used.
+    """Return the amounts that each queue may still use, and could use if nothing were used.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ Kind = Literal["own", "hierarchy", "without", "while"]
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """Workload that is to end, and Kueue's reason."""
+    """Workload to preempt, with Kueue's reason."""
 
     held: Held
     reason: str
@@ -98,7 +98,7 @@ def allows(settings: Settings, policy: str, preemptor: Workload, candidate: Work
 
 
 def uses(held: Held, slots: frozenset[Slot]) -> bool:
-    """Return whether a workload is of one of these flavors and resources."""
+    """Return whether a workload uses one of these flavors and resources."""
     return not slots.isdisjoint(held.usage)
 
 
@@ -180,7 +180,7 @@ def _own(snapshot: Snapshot, preemptor: Preemptor) -> Iterator[_Candidate]:
 def _of_cohort(
     snapshot: Snapshot, preemptor: Preemptor
 ) -> tuple[list[_Candidate], list[_Candidate]]:
-    """Return candidates of other queues, those first whose quota the preemptor is nearer to."""
+    """Return candidates of other queues: under cohorts whose quota covers the need, and others."""
     site = snapshot.site
     above: list[_Candidate] = []
     others: list[_Candidate] = []
@@ -198,7 +198,7 @@ def _of_cohort(
 
 
 def _covers(snapshot: Snapshot, key: str, amounts: dict[Slot, int]) -> tuple[bool, dict[Slot, int]]:
-    """Return whether a subtree's quota covers amounts, and what its parent must cover of them."""
+    """Return whether a subtree's quota covers amounts, and the rest for its parent to cover."""
     nodes = {slot: snapshot.node(slot, key) for slot in amounts}
     left = {slot: max(0, int(n - nodes[slot].local)) for slot, n in amounts.items()}
     return all(nodes[slot].holds(n) for slot, n in amounts.items()), left
@@ -260,7 +260,7 @@ def _ordered(snapshot: Snapshot, queue: str, kinds: Sequence[list[_Candidate]]) 
 def _valid(
     snapshot: Snapshot, preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool
 ) -> bool:
-    """Return whether a candidate may be taken after those taken so far."""
+    """Return whether a candidate may still be taken after the earlier ones."""
     if candidate.kind == "own":
         return True
     if borrowing and candidate.kind == "without":

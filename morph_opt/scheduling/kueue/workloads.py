@@ -45,13 +45,13 @@ class TopologyRequest:
 
     @property
     def explicit(self) -> bool:
-        """Whether a place is asked for, beyond a group."""
+        """Whether a place is requested, in addition to a group."""
         return bool(self.required or self.preferred or self.unconstrained or self.slices)
 
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of a workload that are alike.
+    """Equal pods of a workload.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Workload:
 
     @property
     def shape(self) -> object:
-        """What assignments of flavors depend on; workloads of equal shape fare equally."""
+        """Properties on which assignments of flavors depend; equal shapes get equal assignments."""
         return self.priority, tuple(_shape(one) for one in self.pod_sets)
 
 

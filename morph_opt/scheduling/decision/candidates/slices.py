@@ -146,7 +146,7 @@ def side_table(sides: Sequence[Sides]) -> Floats:
 
 
 def stacked(slices: tuple[ModelSlice, ...], resources: int) -> CandidateTable:
-    """Return the rows of all slices with the first ``resources`` resources, each of job 0."""
+    """Return the rows of all slices as a table of job 0, with the first ``resources`` resources."""
     if not slices:
         none = np.zeros(0, dtype=np.int64)
         return CandidateTable(

@@ -123,7 +123,7 @@ class LogRow(NamedTuple):
 
     @property
     def rows(self) -> tuple[LogRow, ...]:
-        """Parts that held GPUs, or the row itself."""
+        """Attempts or components that held GPUs; the row itself if it has no parts."""
         return self.parts or (self,)
 
     @property
