@@ -70,7 +70,7 @@ class Replay:
             one.name: (number, one.tier, sum(1 << names.index(n) for n in one.nodes or names))
             for number, one in enumerate(self.site.conf.partitions)
         }
-        self.usage = Usage(share_tree(self.site.shares), self.weights or Weights())
+        self.usage = Usage(share_tree(self.site.files.shares), self.weights or Weights())
         rng = random.Random(self.seed)
         self.jobs = {one.number: replace(one) for one in self.recording.jobs}
         if self.seed is not None:
@@ -154,14 +154,14 @@ class Replay:
                 (each.tier, each.priority) > (one.tier, one.priority) and each.allowed & one.allowed
                 for each in queue
             )
-            started = [] if ahead else main_pass([one], free)
+            started = [] if ahead else main_pass(now_s, [one], free)
             if not started:
                 due_s = max(now_s, self.last_pass_s + self.timing.delay_s)
                 heapq.heappush(events, (due_s, Kind.PASS, 0))
             return started
         if kind in (Kind.PASS, Kind.FREE):
             self.last_pass_s = now_s
-            return main_pass(queue[: self.timing.depth], free)
+            return main_pass(now_s, queue[: self.timing.depth], free)
         return []
 
     def _free(self, now_s: float) -> Free:

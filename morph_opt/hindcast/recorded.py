@@ -112,9 +112,7 @@ def _eligible(
     last_s = max((at_s for at_s in instants if at_s is not None), default=0.0)
     count: Counter[str] = Counter()
     for at, row in enumerate(every):
-        ready_s = row.submit_s if row.eligible_s is None else max(row.submit_s, row.eligible_s)
-        if row.start_s is not None:  # a requeue makes a job eligible once more
-            ready_s = max(row.submit_s, min(ready_s, row.start_s))
+        ready_s = row.ready_s
         run_s = row.run_s
         if row.attempts > 1:
             count["requeued jobs, replayed as one run with the wait of the first"] += 1

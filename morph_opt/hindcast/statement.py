@@ -222,7 +222,7 @@ def _cannot_claim(shaken: Shaken) -> Iterator[str]:
         if shaken.site.weights is not None:
             if not any(job.user for job in jobs):
                 yield "fair share by user: the log names no users"
-            if not shaken.site.shares:
+            if not shaken.site.files.shares:
                 yield "fair share: without a file of shares all accounts and users have equal ones"
             yield "fair share before the log: usage begins at 0"
     yield (

@@ -209,9 +209,11 @@ class Prepared:
     def fresh_policy(self) -> Policy:
         """Return a new policy of the same kind; one object serves one run."""
         scheduler = self.scenario.scheduler
-        return learning_policy(
+        policy = learning_policy(
             self.decider, scheduler, self.belief, self.truth, self.policy_options
         )
+        policy.begins_at(self.source.clock_s)
+        return policy
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -231,6 +233,7 @@ def prepare(scenario: Scenario) -> Prepared:
     belief = make_belief(scheduler, source.truth)
     options = scheduler.options(_rules(scheduler, decider, scenario.cluster, snapshot))
     policy = learning_policy(decider, scheduler, belief, source.truth, options)
+    policy.begins_at(source.clock_s)
     jobs = _check(scenario, engine, source, snapshot, decider, belief, options)
     recorded = _recorded(scenario, engine, jobs.trace)
     return Prepared(recorded, source, jobs, decider, belief, options, policy)
@@ -268,6 +271,7 @@ def _rules(
     if scheduler.rules:
         rules = read_rules(scheduler.rules, cluster)
         decider.require_understood(("rules",))
+        decider.require_obeyed(rules)
         return rules
     if snapshot is not None and snapshot.rules is not None:
         return snapshot.rules

@@ -28,7 +28,6 @@ from morph_opt.scheduling.policies.base import Decision, Policy, decision_of
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions
 from morph_opt.scheduling.policies.registry import (
-    BASELINES,
     POLICIES,
     Decider,
     require_reasons,
@@ -397,8 +396,8 @@ def decide_round(
     options = replace(options, rules=rules)
     decider = policy if isinstance(policy, Decider) else resolve(policy, options.objective)
     name = decider.name
-    if name in BASELINES and snapshot.rules is None and rules.rules:
-        raise InputError(f"policy {name!r} knows no operator's rules", field="rules")
+    if snapshot.rules is None and rules.rules:
+        decider.require_obeyed(rules)
     options, notes = _with_effect(decider, options, snapshot)
     made = decider.make(snapshot.speeds, options)
     if name != "milp" and explain is not None:

@@ -48,8 +48,10 @@ class TestNodes:
         assert chosen.bit_count() == (count if nodes.bit_count() >= count else 0)
 
     def test_least_loaded_nodes_come_first(self) -> None:
-        free = (1.0, 4.0, 4.0, 2.0)
-        assert by_load(lambda node: (free[node],))(0b1111, 2) == 0b0110
+        free = np.array([[1.0, 8.0], [4.0, 9.0], [4.0, 9.0], [8.0, 2.0]])
+        assert by_load(0b1111, 2, free) == 0b0110
+        assert by_load(0b1001, 1, free) == 0b0001
+        assert by_load(0b1001, 3, free) == 0
 
 
 class TestMainPass:
@@ -60,14 +62,14 @@ class TestMainPass:
             asks(2, 1, 1, 60.0, partition=1),
             asks(3, 1, 1, 60.0, partition=2),
         ]
-        assert main_pass(queue, idle()) == [Start(0, 0b0001)]
+        assert main_pass(0.0, queue, idle()) == [Start(0, 0b0001)]
 
     def test_a_partition_on_other_nodes_goes_on(self) -> None:
         queue = [
             asks(0, 3, 4, 60.0, allowed=0b0011),
             asks(1, 1, 4, 60.0, allowed=0b1100, partition=1),
         ]
-        assert main_pass(queue, idle()) == [Start(1, 0b0100)]
+        assert main_pass(0.0, queue, idle()) == [Start(1, 0b0100)]
 
 
 class TestBackfill:

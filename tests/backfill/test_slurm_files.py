@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from morph_opt.core.domain import InputError
+from morph_opt.core.domain.reservation import Reservation
 from morph_opt.inputs.slurm.conf import parse_slurm_conf, read_slurm_conf, time_s
-from morph_opt.inputs.slurm.shares import Association, read_shares
+from morph_opt.inputs.slurm.reservations import parse_reservations
+from morph_opt.inputs.slurm.shares import Association
+from morph_opt.inputs.slurm.site import read_site_files
 from morph_opt.scheduling.backfill.multifactor import Account, Totals, Usage, Weights, priority
 
 CONF = """
@@ -83,20 +88,132 @@ class TestConf:
 
 
 class TestShares:
-    def test_accounts_and_users_are_read_until_another_table(self, tmp_path: Path) -> None:
+    def test_accounts_and_users_are_read_next_to_other_tables(self, tmp_path: Path) -> None:
         path = tmp_path / "assoc.txt"
         path.write_text("Account|User|Share|QOS\nroot||1|n\nml||2|n\nml|ann|3|n\nName|Priority\n")
-        assert read_shares(path) == (
+        assert read_site_files([path]).shares == (
             Association("root", "", 1.0, ""),
             Association("ml", "", 2.0, "root"),
             Association("ml", "ann", 3.0, "root"),
         )
 
-    def test_a_row_without_a_number_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "assoc.txt"
-        path.write_text("Account|User|Share\nml||many\n")
-        with pytest.raises(InputError, match="line 2, Share: must be a number"):
-            read_shares(path)
+    @pytest.mark.parametrize(
+        ("text", "rule"),
+        [
+            ("Account|User|Share\nml||many\n", "line 2, Share: must be a number"),
+            ("Account|User|Share\nml|ann\n", "line 2: has 2 cells, its table has 3 columns"),
+            ("Account|User|Fair\nml|ann|1\n", "line 1: must have the columns Account, User"),
+            ("Name|Priority|GrpJobs\nlow|1|few\n", "line 2, grpjobs: must be a number from 0"),
+            ("", "is empty: must be a table"),
+        ],
+    )
+    def test_what_is_no_table_of_a_site_is_refused(
+        self, tmp_path: Path, text: str, rule: str
+    ) -> None:
+        path = tmp_path / "site.txt"
+        path.write_text(text)
+        with pytest.raises(InputError, match=rule):
+            read_site_files([path])
+
+    def test_limits_that_no_rule_follows_are_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "site.txt"
+        path.write_text(
+            "Account|User|Share|GrpTRES|MaxJobs\nml||2||4\n"
+            "Name|Priority|GraceTime|MaxWall|GrpTRES|UsageFactor\n"
+            "normal|0|00:00:00|1-00:00:00|gres/gpu=8,license/a=1|1.000000\n"
+        )
+        assert read_site_files([path]).unmodelled == (
+            "associations: maxjobs",
+            "QOS normal: grptres license/a",
+            "QOS normal: maxwall",
+        )
+
+
+class TestQos:
+    def test_limits_are_read_by_whose_jobs_count(self, tmp_path: Path) -> None:
+        path = tmp_path / "qos.txt"
+        path.write_text(
+            "Name|Priority|GrpTRES|GrpJobs|MaxTRESPU|MaxJobsPU|MaxTRESPerJob\n"
+            "high|100|cpu=64,gres/gpu=8||node=2|3|gres/gpu=4\nlow||||||\n"
+        )
+        high, low = read_site_files([path]).qos.values()
+        assert (high.priority, low.priority) == (100.0, 0.0)
+        assert dict(high.most) == {
+            "all": (8.0, 64.0, inf, inf),
+            "user": (inf, inf, 2.0, 3.0),
+            "job": (4.0, inf, inf, inf),
+        }
+        assert low.most == ()
+
+
+TEXT = """ReservationName=upgrade StartTime=1970-01-02T00:00:00 EndTime=1970-01-02T02:00:00 Duration=02:00:00
+   Nodes=n[1-2] NodeCnt=2 CoreCnt=128 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES
+   TRES=cpu=128
+   Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null)
+
+ReservationName=course StartTime=1970-01-01T08:00:00 EndTime=1970-01-01T09:00:00
+   Nodes=n3 Flags=DAILY Users=ann,bob Accounts=ml
+"""  # noqa: E501
+PARSED = [
+    Reservation("upgrade", 86_400.0, 93_600.0, frozenset(("n1", "n2"))),
+    Reservation(
+        "course",
+        28_800.0,
+        32_400.0,
+        frozenset(("n3",)),
+        frozenset(("ann", "bob")),
+        frozenset(("ml",)),
+        86_400.0,
+    ),
+]
+
+
+class TestReservations:
+    def test_text_and_json_are_read_alike(self) -> None:
+        assert list(parse_reservations(TEXT)) == PARSED
+        rows = [
+            {
+                "name": "upgrade",
+                "start_time": 86_400,
+                "end_time": {"set": True, "number": 93_600},
+                "node_list": "n[1-2]",
+                "users": "root",
+                "accounts": "",
+                "flags": ["MAINT", "SPEC_NODES"],
+            },
+            {
+                "name": "course",
+                "start_time": 28_800,
+                "end_time": 32_400,
+                "node_list": "n3",
+                "users": "ann,bob",
+                "accounts": "ml",
+                "flags": ["DAILY"],
+            },
+        ]
+        assert list(parse_reservations(json.dumps({"reservations": rows}))) == PARSED
+        assert list(parse_reservations("No reservations in the system\n")) == []
+
+    @pytest.mark.parametrize(
+        ("old", "new", "rule"),
+        [
+            ("DAILY", "WEEKDAY", "reservation course: has the flag WEEKDAY"),
+            ("Users=ann,bob", "Users=-ann", "reservation course: excludes -ann"),
+            ("Nodes=n3", "Nodes=(null)", "reservation course: names no nodes"),
+            ("T09:00:00", "T07:00:00", "reservation course: end: must be after its begin"),
+            ("1970-01-01T09:00:00", "Unknown", "EndTime: must be an instant"),
+        ],
+    )
+    def test_what_is_not_modelled_is_refused_by_name(self, old: str, new: str, rule: str) -> None:
+        with pytest.raises(InputError, match=rule):
+            list(parse_reservations(TEXT.replace(old, new)))
+
+    def test_one_that_recurs_has_all_intervals_that_overlap(self) -> None:
+        daily = PARSED[1]
+        found = list(daily.intervals(32_400.0, 2 * 86_400.0 + 28_801.0))
+        assert found == [(115_200.0, 118_800.0), (201_600.0, 205_200.0)]
+        assert list(daily.intervals(0.0, 28_800.0)) == []
+        assert list(PARSED[0].intervals(93_600.0, inf)) == []
 
 
 TREE = Account(

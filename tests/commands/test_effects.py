@@ -88,6 +88,9 @@ ROWS = {
     "replay --trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 20000": (
         "--starvation-knob 0.1"
     ),
+    "replay --trace search-twin --policy easy --durations limits:exact --until-s 4000": (
+        "--rules r.toml"
+    ),
     "round --state bare.json": "--policy equal_split",
     "round": "--state bare.json | --from slurm:none,none",
     STATE: "--why alice-1 | --explain | --format text | --write-model m.lp | --indent 2"

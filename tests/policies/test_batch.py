@@ -189,9 +189,14 @@ class TestSlurm:
         assert note.endswith("left out: jobsubmitplugins, SchedulerParameters: bf_licenses")
         assert SlurmPolicy(SPEEDS, Site()).notes() == ()
 
-    def test_an_unknown_partition_is_refused_with_those_that_are_known(self) -> None:
+    def test_an_unknown_partition_is_refused_with_those_that_are_known(
+        self, tmp_path: Path
+    ) -> None:
+        other = job("a", 0.0, 1, 10.0, 60.0, partition="gpu")
+        conf = site(tmp_path, "PartitionName=all")
         with pytest.raises(InputError, match=r"partition 'gpu' is not in slurm\.conf; it has all"):
-            starts(SlurmPolicy(SPEEDS, Site()), job("a", 0.0, 1, 10.0, 60.0, partition="gpu"))
+            starts(SlurmPolicy(SPEEDS, conf), other)
+        assert starts(SlurmPolicy(SPEEDS, Site()), other) == {"a": 0.0}
 
     def test_a_user_who_used_less_goes_first(self, tmp_path: Path) -> None:
         conf = site(

@@ -26,7 +26,7 @@ from morph_opt.inputs.perf.analytic.zoo import builtin_population
 from morph_opt.inputs.perf.fitting.runs import read_runs
 from morph_opt.inputs.perf.tables.gavel import read_throughputs
 from morph_opt.inputs.slurm.conf import read_slurm_conf
-from morph_opt.inputs.slurm.shares import read_shares
+from morph_opt.inputs.slurm.site import read_site_files
 from morph_opt.inputs.topology.files import read_graph
 from morph_opt.inputs.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.inputs.traces.logs.capacity import read_capacity
@@ -152,6 +152,12 @@ PartitionName=batch Nodes=n[1-4] Default=YES MaxTime=1-0
 PartitionName=fast Nodes=n[3-4] PriorityTier=2
 """
 SHARES = b"Account|ParentName|User|Share\nroot|||1\nml|root||2\nml||ann|3\n"
+QOS = b"Name|Priority|GrpTRES|MaxJobsPU\nnormal|0||\nhigh|9|cpu=8,gres/gpu=4|2\n"
+RESERVATIONS = b"""\
+ReservationName=upgrade StartTime=2027-01-01T01:00:00 EndTime=2027-01-01T02:00:00
+   Nodes=n[1-4] NodeCnt=4 CoreCnt=256 Features=(null) Flags=MAINT,SPEC_NODES,DAILY
+   Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE
+"""
 READERS = (
     *(_log(name, sample) for name, sample in SAMPLES.items()),
     Reader("capacity CSV", "capacity.csv", "csv",
@@ -179,7 +185,8 @@ READERS = (
     Reader("EasyScale times", "overhead.csv", "csv", good.overhead, easyscale.read_overhead),
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias_samples.read_samples),
     Reader("slurm.conf", "slurm.conf", "lines", lambda: [SLURM_CONF], read_slurm_conf),
-    Reader("Slurm shares", "shares.txt", "csv", lambda: [SHARES], read_shares),
+    Reader("Slurm site", "site.txt", "lines", lambda: [SHARES, QOS, RESERVATIONS],
+           lambda p: read_site_files([p])),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
     Reader("cluster GraphML", "cluster.graphml", "lines", lambda: good.graphs(".graphml"),

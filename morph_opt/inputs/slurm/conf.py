@@ -65,6 +65,8 @@ class SlurmPartition:
         Whether jobs that name none are in it.
     least_loaded
         Whether it takes its least loaded nodes (``LLN``).
+    up
+        Whether its jobs are started: False in the states ``DOWN`` and ``INACTIVE``.
     """
 
     name: str
@@ -75,6 +77,7 @@ class SlurmPartition:
     default_time_s: float | None = None
     default: bool = False
     least_loaded: bool = False
+    up: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +177,9 @@ _PARTITION = {
     "defaulttime",
     "default",
     "lln",
+    "state",
 }
-_PARTITION_SILENT = {"state", "hidden", "alloc_nodes", "allocnodes", "rootonly", "defmempercpu"}
+_PARTITION_SILENT = {"hidden", "alloc_nodes", "allocnodes", "rootonly", "defmempercpu"}
 
 
 def read_slurm_conf(path: Path) -> SlurmConf:
@@ -279,6 +283,7 @@ def _partition(pairs: Mapping[str, str]) -> SlurmPartition:
         time_s(pairs.get("defaulttime", "UNLIMITED"), "DefaultTime"),
         pairs.get("default", "NO").upper() == "YES",
         pairs.get("lln", "NO").upper() == "YES",
+        pairs.get("state", "UP").upper() not in ("DOWN", "INACTIVE"),
     )
 
 

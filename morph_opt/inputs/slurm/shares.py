@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from morph_opt.core.documents.source import stream_lines
 from morph_opt.core.domain import InputError
-from morph_opt.inputs.slurm.conf import MOST_BYTES
+from morph_opt.inputs.slurm.tables import SlurmTable
 
 ROOT = "root"
+LIMITS = (
+    "grpjobs", "grptres", "grpwall", "grptresmins", "grptresrunmins", "maxjobs", "maxtres",
+    "maxtrespernode", "maxwall", "maxtresmins",
+)  # fmt: skip
+"""Columns of an association with limits, which are not modelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +38,28 @@ class Association:
     parent: str = ""
 
 
-def read_shares(path: Path) -> tuple[Association, ...]:
-    """Read the associations of a cluster.
+def associations(table: SlurmTable) -> Iterator[Association]:
+    """Yield the associations of a table.
 
     Raises
     ------
     InputError
-        If columns are missing or a row has no number of shares; the message names file and line.
+        If a row has no number of shares; the message names file and line.
     """
-    return tuple(_rows(path))
-
-
-def _rows(path: Path) -> Iterator[Association]:
-    header: list[str] | None = None
-    for line, text in stream_lines(path, MOST_BYTES):
-        cells = [cell.strip() for cell in text.rstrip("\n").split("|")]
-        if not any(cells):
-            continue
-        if header is None:
-            header = [cell.lower() for cell in cells]
-            missing = {"account", "user", "share"} - set(header)
-            if missing:
-                rule = "must have the columns Account, User and Share, separated by |"
-                raise InputError(rule, file=str(path), line=line)
-            continue
-        row = dict(zip(header, cells, strict=False))
-        if len(cells) < len(header) or {"account", "user", "share"} <= set(cells):
-            return  # another table follows, as in a file of several commands
+    for line, row in table.rows:
         shares = row["share"]
         if shares.lower() == "parent" or not _is_number(shares):
             rule = f"must be a number of shares, got {shares!r}"
-            raise InputError(rule, file=str(path), line=line, field="Share")
+            raise InputError(rule, file=table.file, line=line, field="Share")
         top = row["account"] == ROOT
         parent = row.get("parentname", "") or ("" if top else ROOT)
         yield Association(row["account"], row["user"], float(shares), "" if top else parent)
+
+
+def limits_of_associations(table: SlurmTable) -> tuple[str, ...]:
+    """Return the columns with limits that some association sets."""
+    names = [name for name in LIMITS if any(row.get(name) for _, row in table.rows)]
+    return tuple(f"associations: {name}" for name in names)
 
 
 def _is_number(text: str) -> bool:

@@ -112,6 +112,8 @@ class LiveJob:
         Why it may not run on some nodes, for the message about a job that is too large.
     weight
         Weight of starting it.
+    partition, qos, user, priority
+        Its queue and rank, as its scheduler states them.
     """
 
     name: str
@@ -132,6 +134,10 @@ class LiveJob:
     held: str = ""
     barred_why: str = ""
     weight: float = 1.0
+    partition: str = ""
+    qos: str = ""
+    user: str = ""
+    priority: float = 0.0
 
     @classmethod
     def block(cls, word: str, node: str, gpus: tuple[int, ...], time_s: float) -> LiveJob:
@@ -336,6 +342,11 @@ def _state(
             RIGID_PLAN,
             weight=job.weight,
             tenant=job.tenant,
+            time_limit_s=job.limit_s or None,
+            partition=job.partition,
+            qos=job.qos,
+            user=job.user,
+            priority=job.priority,
         ),
         iterations_done=min(ran_s, limit_s - 1.0),
         running=running,

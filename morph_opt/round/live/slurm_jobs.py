@@ -135,6 +135,10 @@ def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
         number(row, "submit_time") or 0.0,
         groups=tuple(name for name in row.word("partition").split(",") if name),
         limit_s=None if limit is None else 60.0 * limit,
+        partition=row.word("partition"),
+        qos=row.word("qos"),
+        user=row.word("user_name"),
+        priority=number(row, "priority") or 0.0,
     )
     if running:
         gpus = sum(len(some) for _, some in parts)

@@ -142,10 +142,13 @@ class Controller:
             over_s = self._next_cycle()
             later = (free_s for free_s, _ in self._completing if free_s > over_s)
             self._cycle_s, self._changed_s = over_s + timing.between_s, min(later, default=math.inf)
-        by_job = {one.job: one for one in queue}
+        by_job: dict[int, list[Waiting]] = {}
+        for one in queue:
+            by_job.setdefault(one.job, []).append(one)
         started: list[Start] = []
         for job in fresh:
-            found = main_pass([by_job[job]], free) if _is_top(by_job[job], queue) else []
+            first = [one for one in by_job[job] if _is_top(one, queue)]
+            found = main_pass(now_s, first, free) if first else []
             started += found
             if not found:
                 due_s = max(now_s, self._last_event_s + timing.delay_s)
@@ -155,12 +158,12 @@ class Controller:
         completing = [one for one in self._completing if one[0] > now_s]
         if len(completing) < len(self._completing) or now_s >= min(self._event_s, self._whole_s):
             depth = None if now_s >= self._whole_s else timing.depth
-            started += main_pass(left[:depth], free)
+            started += main_pass(now_s, left[:depth], free)
             left = _without(left, started)
             self._last_event_s, self._event_s, self._completing = now_s, math.inf, completing
             self._whole_s = _after(self._whole_s, timing.every_s, now_s)
         if now_s >= self._next_cycle():
-            held = [_run(by_job[each.job], each.nodes, now_s) for each in started]
+            held = [_run(by_job[each.job][0], each.nodes, now_s) for each in started]
             found, planned = backfill_pass(
                 now_s, left[: timing.tested], free, [*running, *held], timing.cycle
             )
@@ -171,14 +174,14 @@ class Controller:
             limits = sorted({0.0, *(one.limit_s for one in left)})
             ahead = [free_s for free_s, _ in completing]
             for each in planned:
-                for bound in timing.cycle.rounded(each.start_s, by_job[each.job].limit_s):
+                for bound in timing.cycle.rounded(each.start_s, by_job[each.job][0].limit_s):
                     past = bisect_left(limits, True, key=partial(_is_past, bound, now_s))
                     ahead += [bound - limits[past - 1]] if past else []
             self._changed_s = now_s if found else min(ahead, default=math.inf)
         elif started:
             self._changed_s = min(self._changed_s, now_s)
         # Cycles follow each other at the interval while jobs wait; an idle backfill polls.
-        self._busy = len(queue) > len(started)
+        self._busy = len(by_job) > len(started)
         return started
 
     def _next_cycle(self) -> float:
@@ -195,6 +198,7 @@ def _is_top(one: Waiting, queue: Iterable[Waiting]) -> bool:
     return not any(
         (other.tier, other.priority) > mine
         for other in queue
+        if other.job != one.job
         if other.partition == one.partition or other.allowed & one.allowed
     )
 

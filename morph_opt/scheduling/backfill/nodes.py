@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -63,22 +63,25 @@ def in_runs(nodes: int, count: int) -> int:
     return chosen
 
 
-def by_load(amounts: Callable[[int], tuple[float, ...]]) -> Callable[[int, int], int]:
-    """Return a choice of the least loaded nodes, as ``CR_LLN`` makes it.
+def by_load(nodes: int, count: int, amounts: np.ndarray) -> int:
+    """Return the least loaded nodes, as ``CR_LLN`` takes them: most free CPUs, then GPUs.
 
     Parameters
     ----------
+    nodes, count
+        The set, and how many to take of it.
     amounts
-        Free amounts of a node, in the order in which they are compared.
+        Free amounts at that time, shape (N, R): GPUs first, then CPUs if they are counted.
+
+    Returns
+    -------
+    int
+        The set; 0 if the nodes do not suffice.
     """
-
-    def choose(nodes: int, count: int) -> int:
-        if nodes.bit_count() < count:
-            return 0
-        ranked = sorted(bits(nodes), key=lambda node: (*(-free for free in amounts(node)), node))
-        return sum(1 << node for node in ranked[:count])
-
-    return choose
+    if nodes.bit_count() < count:
+        return 0
+    ranked = sorted(bits(nodes), key=lambda node: (*(-amounts[node, 1::-1]).tolist(), node))
+    return sum(1 << node for node in ranked[:count])
 
 
 def fitting(free: np.ndarray, demand: np.ndarray) -> int:

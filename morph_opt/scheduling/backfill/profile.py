@@ -16,7 +16,6 @@ import numpy as np
 
 from morph_opt.scheduling.backfill.nodes import bits, fitting
 from morph_opt.scheduling.backfill.queue import (
-    Choice,
     Demand,
     Free,
     Pass,
@@ -45,7 +44,6 @@ class Profile:
         self._begin_s = [now_s]
         self._amounts = [np.array(free.amounts)]
         self._down, self._completing = free.down, free.completing
-        self._choose: Choice = free.choose
         self._fits: list[dict[Demand, int]] = [{}]
         for one in running:
             # A job beyond its limit ends at once for all that is known.
@@ -57,6 +55,9 @@ class Profile:
         Only begins of intervals are tried: within an interval, and over those that follow, an
         earlier start is never worse. None if the job fits at no time.
         """
+        for barred in one.barred:
+            if barred.end_s > self._begin_s[0]:
+                self._cut(barred.end_s)
         for i in range(len(self._begin_s)):
             found = self._at(i, one)
             if found is not None:
@@ -70,16 +71,20 @@ class Profile:
     def _at(self, i: int, one: Waiting) -> Planned | None:
         """Return a start at the begin of an interval, if nodes stay free until the limit."""
         start_s, usable = self._begin_s[i], one.allowed
+        if one.barred:
+            usable &= ~one.shut(start_s)[0]
         for j in range(i, bisect_left(self._begin_s, start_s + one.limit_s)):
             usable &= self._fitting(one.demand, j)
             if usable.bit_count() < one.nodes:
                 return None
-        chosen = self._choose(usable, one.nodes)
+        chosen = one.choose(usable, self._amounts[i])
         return Planned(one.job, start_s, chosen) if chosen else None
 
     def holds(self, one: Waiting, planned: Planned) -> bool:
         """Return whether a reservation made earlier is still free."""
         start_s = max(planned.start_s, self._begin_s[0])
+        if one.barred and one.shut(start_s)[0] & planned.nodes:
+            return False
         first = bisect_right(self._begin_s, start_s) - 1
         last = bisect_left(self._begin_s, start_s + one.limit_s)
         return all(not planned.nodes & ~self._fitting(one.demand, j) for j in range(first, last))
@@ -148,8 +153,7 @@ def easy_pass(
         if found is None:
             continue
         if found.start_s <= now_s:
-            free.take(found.nodes, one.demand)
-            started.append(Start(one.job, found.nodes))
+            started.append(free.start(one, found.nodes))
         elif len(planned) < depth:
             planned.append(found)
         else:
@@ -206,8 +210,7 @@ def conservative_pass(
             continue
         profile.reserve(one, found)
         if found.start_s <= now_s:
-            free.take(found.nodes, one.demand)
-            started.append(Start(one.job, found.nodes))
+            started.append(free.start(one, found.nodes))
         else:
             planned.append(found)
     return started, planned

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.scheduling.backfill.nodes import bits, fitting, in_runs
+from formulations.tolerances import FEASIBILITY
+from morph_opt.scheduling.backfill.nodes import bits, by_load, fitting, in_runs
 
 Demand = tuple[float, ...]
-Choice = Callable[[int, int], int]
+
+
+class Barred(NamedTuple):
+    """Interval in which a job may not be on some nodes: a reservation for others.
+
+    Parameters
+    ----------
+    begin_s, end_s
+        The interval.
+    nodes
+        The nodes, as bits.
+    why
+        Name of the reservation.
+    """
+
+    begin_s: float
+    end_s: float
+    nodes: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """Limit on what the running jobs of a group hold together.
+
+    Parameters
+    ----------
+    group
+        Name of the limit and of the group, unique among all caps.
+    most
+        Most GPUs, CPUs, nodes and jobs; infinite for none.
+    """
+
+    group: str
+    most: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Request of one waiting job.
+    """Request of one waiting job; of one partition, if the job lists several.
 
     Parameters
     ----------
@@ -34,6 +70,12 @@ class Waiting:
         Number of the queue that a pass closes if this job cannot start.
     tier, priority
         Rank of the partition, and priority within one rank; the larger go first.
+    least_loaded
+        Whether it takes the least loaded nodes (``CR_LLN``, ``LLN``).
+    barred
+        Intervals in which it may not be on some nodes.
+    caps, holds
+        Limits of its groups; GPUs, CPUs, nodes and jobs (1) that it counts for them.
     """
 
     job: int
@@ -44,6 +86,36 @@ class Waiting:
     partition: int = 0
     tier: int = 0
     priority: float = 0.0
+    least_loaded: bool = False
+    barred: tuple[Barred, ...] = ()
+    caps: tuple[Cap, ...] = ()
+    holds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+
+    def choose(self, nodes: int, amounts: Floats) -> int:
+        """Return nodes for the job out of a set, 0 if they do not suffice.
+
+        Parameters
+        ----------
+        nodes
+            Nodes that can take it, as bits.
+        amounts
+            Free amounts at that time, shape (N, R).
+        """
+        if self.least_loaded:
+            return by_load(nodes, self.nodes, amounts)
+        return in_runs(nodes, self.nodes)
+
+    def shut(self, start_s: float) -> tuple[int, float | None]:
+        """Return the nodes that it may not be on if it starts then, and the first end of that.
+
+        The second is None if no interval is in its way.
+        """
+        nodes, first_s = 0, None
+        for one in self.barred:
+            if one.begin_s < start_s + self.limit_s and one.end_s > start_s:
+                nodes |= one.nodes
+                first_s = one.end_s if first_s is None else min(first_s, one.end_s)
+        return nodes, first_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +147,13 @@ class Free:
         Nodes that take nobody, now or later, as bits.
     completing
         Nodes that take nobody now, because a job on them is completing.
-    choose
-        Choice of nodes: set and count to chosen set, or 0.
     """
 
-    def __init__(
-        self, amounts: Floats, down: int = 0, completing: int = 0, choose: Choice = in_runs
-    ) -> None:
+    def __init__(self, amounts: Floats, down: int = 0, completing: int = 0) -> None:
         self.amounts = np.array(amounts, dtype=np.float64)
         self.down = down
         self.completing = completing
-        self.choose = choose
+        self._held: dict[str, Floats] = {}
         self._fits: dict[Demand, int] = {}
 
     def fits(self, demand: Demand) -> int:
@@ -98,6 +166,25 @@ class Free:
         """Take the demand from each node of a set."""
         self.amounts[list(bits(nodes))] -= demand
         self._fits.clear()
+
+    def start(self, one: Waiting, nodes: int) -> Start:
+        """Start a job on a set of nodes."""
+        self.take(nodes, one.demand)
+        self.count(one)
+        return Start(one.job, nodes)
+
+    def count(self, one: Waiting) -> None:
+        """Count what a job that runs holds for the limits of its groups."""
+        for cap in one.caps:
+            self._held[cap.group] = self._held.get(cap.group, np.zeros(4)) + one.holds
+
+    def reached(self, one: Waiting) -> str:
+        """Return the first limit of its groups that a job would exceed; "" for none."""
+        for cap in one.caps:
+            held = self._held.get(cap.group, np.zeros(4)) + one.holds
+            if (held > np.array(cap.most) + FEASIBILITY).any():
+                return cap.group
+        return ""
 
 
 class Release:
@@ -158,15 +245,19 @@ class Release:
             found.append((k, last.end_s))
         return found
 
+    def amounts(self, ended: int) -> Floats:
+        """Return the free amounts once the first ``ended`` jobs are over, shape (N, R)."""
+        while len(self._amounts) <= ended:
+            over = self.running[len(self._amounts) - 1]
+            self._amounts.append(self._amounts[-1].copy())
+            self._amounts[-1][list(bits(over.nodes))] += over.demand
+        return self._amounts[ended]
+
     def fits(self, demand: Demand, ended: int) -> int:
         """Return the nodes that could take the demand once the first ``ended`` jobs are over."""
         found = self._fits.get((demand, ended))
         if found is None:
-            while len(self._amounts) <= ended:
-                over = self.running[len(self._amounts) - 1]
-                self._amounts.append(self._amounts[-1].copy())
-                self._amounts[-1][list(bits(over.nodes))] += over.demand
-            found = fitting(self._amounts[ended], np.array(demand)) & ~self._down
+            found = fitting(self.amounts(ended), np.array(demand)) & ~self._down
             self._fits[demand, ended] = found
         return found
 

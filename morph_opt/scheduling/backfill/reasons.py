@@ -64,7 +64,9 @@ class Look:
 
     def why(self, job: int) -> str:
         """Return why a waiting job does not start now: rank, nodes, plan and who is in its way."""
-        place = next(i for i, one in enumerate(self.queue) if one.job == job)
+        place = next((i for i, one in enumerate(self.queue) if one.job == job), None)
+        if place is None:
+            return "its partition is not up"
         one = self.queue[place]
         rank = f"place {place + 1} of {len(self.queue)} in the queue"
         if job in self.outlook.because:
@@ -85,12 +87,22 @@ class Look:
         return text
 
     def _in_the_way(self, place: int) -> Iterator[str]:
-        """Yield the reservations that the job would run into if it started on its free nodes."""
+        """Yield the reservations that the job would run into if it started now."""
         one = self.queue[place]
         fits = self.free.fits(one.demand) & one.allowed
+        until_s = self.now_s + one.limit_s
+        for bar in one.barred:
+            if bar.begin_s < until_s and bar.end_s > self.now_s and bar.nodes & one.allowed:
+                kept = _names(self.nodes, bar.nodes & one.allowed)
+                since = (
+                    ""
+                    if bar.begin_s <= self.now_s
+                    else (f"in {duration(bar.begin_s - self.now_s)} ")
+                )
+                until = duration(bar.end_s - self.now_s)
+                yield f"{kept} kept by reservation {bar.why} {since}for {until} from now"
         if fits.bit_count() < one.nodes:
             return
-        until_s = self.now_s + one.limit_s
         plans = self.outlook.planned
         ahead = [plans[each.job] for each in self.queue if each.job in plans and each is not one]
         met = [each for each in ahead if each.start_s < until_s and each.nodes & fits]

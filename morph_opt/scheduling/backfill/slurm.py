@@ -23,27 +23,35 @@ from morph_opt.scheduling.backfill.queue import (
 )
 
 
-def main_pass(queue: Iterable[Waiting], free: Free) -> list[Start]:
+def main_pass(now_s: float, queue: Iterable[Waiting], free: Free) -> list[Start]:
     """Start jobs in order until the first that cannot start closes its partition.
 
     It closes its partition for the rest of the pass, and its partition's nodes for all others
-    (``failed_parts`` and ``avail_node_bitmap`` of ``schedule``). ``free`` is changed by the starts.
+    (``failed_parts`` and ``avail_node_bitmap`` of ``schedule``). A job that a limit of its group or
+    a reservation keeps from all nodes that could ever hold it is passed over and closes nothing.
+    ``free`` is changed by the starts.
 
     Parameters
     ----------
+    now_s
+        The instant.
     queue
         Waiting jobs in order, already cut to the depth of the pass.
     """
     started: list[Start] = []
     failed: set[int] = set()
+    begun: set[int] = set()
     closed = 0
     for one in queue:
-        if one.partition in failed:
+        if one.partition in failed or one.job in begun or free.reached(one):
             continue
-        chosen = free.choose(free.fits(one.demand) & one.allowed & ~closed, one.nodes)
+        open_to = one.allowed & ~one.shut(now_s)[0] if one.barred else one.allowed
+        if open_to.bit_count() < one.nodes:
+            continue
+        chosen = one.choose(free.fits(one.demand) & open_to & ~closed, free.amounts)
         if chosen:
-            free.take(chosen, one.demand)
-            started.append(Start(one.job, chosen))
+            started.append(free.start(one, chosen))
+            begun.add(one.job)
         else:
             failed.add(one.partition)
             closed |= one.allowed
@@ -146,7 +154,7 @@ def will_run(
     Ends of running jobs are taken away in growing windows, and the job starts with the last end of
     the window in which it fits first (`Release.windows`).
     """
-    chosen = free.choose(free.fits(one.demand) & usable, one.nodes)
+    chosen = one.choose(free.fits(one.demand) & usable, free.amounts)
     if chosen:
         return now_s, chosen
     windows = release.windows(usable, first_s)
@@ -159,8 +167,21 @@ def will_run(
     if first == len(windows):
         return None
     ended, end_s = windows[first]
-    chosen = free.choose(release.fits(one.demand, ended) & usable, one.nodes)
+    chosen = one.choose(release.fits(one.demand, ended) & usable, release.amounts(ended))
     return max(end_s, now_s + 1.0), chosen
+
+
+def _usable(one: Waiting, start_s: float, plan: Plan, down: int) -> tuple[int, float | None]:
+    """Return the nodes that a job may have from an instant on, and the next instant to try.
+
+    That is the next of `Plan.without`, or the end of a reservation for others, within the window.
+    """
+    shut, opens_s = one.shut(start_s) if one.barred else (0, None)
+    allowed = one.allowed & ~(down | shut)
+    usable, later = plan.without(start_s, start_s + one.limit_s, allowed, one.nodes)
+    if opens_s is not None and opens_s <= plan.end_s[-1]:
+        later = opens_s if later is None else min(later, opens_s)
+    return usable, later
 
 
 def backfill_pass(
@@ -173,7 +194,8 @@ def backfill_pass(
     """Plan a start for every waiting job in order, and start those whose time has come.
 
     A planned job holds whole nodes from its start until its limit, and no later job of the queue
-    may use them in that time. ``free`` is changed by the starts.
+    may use them in that time. A job of several partitions is planned in each, until it starts. Jobs
+    that a limit of their group keeps back are not planned. ``free`` is changed by the starts.
 
     Parameters
     ----------
@@ -187,18 +209,19 @@ def backfill_pass(
     plan = Plan(now_s, now_s + cycle.window_s, (1 << len(free.amounts)) - 1)
     release = Release(free, running)
     # `will_run` depends on these parts of a request alone, until a job starts.
-    answers: dict[tuple[int, Demand, int], tuple[float, int] | None] = {}
+    answers: dict[tuple[int, Demand, int, bool], tuple[float, int] | None] = {}
     started: list[Start] = []
     planned: list[Planned] = []
+    begun: set[int] = set()
     for one in queue:
+        if one.job in begun or free.reached(one):
+            continue
         start_s: float | None = now_s
         while start_s is not None:
-            usable, later = plan.without(
-                start_s, start_s + one.limit_s, one.allowed & ~free.down, one.nodes
-            )
+            usable, later = _usable(one, start_s, plan, free.down)
             found = None
             if usable.bit_count() >= one.nodes:
-                asked = usable, one.demand, one.nodes
+                asked = usable, one.demand, one.nodes, one.least_loaded
                 if asked not in answers:
                     answers[asked] = will_run(one, usable, now_s, free, release, cycle.first_s)
                 found = answers[asked]
@@ -209,13 +232,16 @@ def backfill_pass(
             if begins <= now_s and chosen & free.completing:
                 begins, later = now_s + 1.0, None
             if begins <= now_s:
-                free.take(chosen, one.demand)
-                started.append(Start(one.job, chosen))
+                started.append(free.start(one, chosen))
+                begun.add(one.job)
                 running = [*running, Running(one.job, now_s + one.limit_s, chosen, one.demand)]
                 release, answers = Release(free, running), {}
                 break
             if later is not None and begins > later:
                 start_s = later
+                continue
+            if one.barred and begins > start_s and one.shut(begins)[0] & chosen:
+                start_s = begins
                 continue
             if begins > now_s + cycle.window_s:
                 break

@@ -150,6 +150,10 @@ class Policy(ABC):
         """Return lines on what the user asked for and the policy does not follow."""
         return ()
 
+    def begins_at(self, clock_s: float) -> None:
+        """Learn which instant of the log's clock second 0 of the trace is; 0 if there is none."""
+        del clock_s  # by default no rule goes by the clock
+
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere, for example while a replay is resumed."""
         del state  # by default nothing is remembered

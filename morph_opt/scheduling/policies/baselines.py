@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from morph_opt.core.domain.reservation import Reservation
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.objective import Stateless
+from morph_opt.scheduling.decision.rules.model import Maintenance
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.catalog import (
     LIMITS,
@@ -28,16 +30,25 @@ SLICES = "gandiva-easyscale.md"
 RESETS = f"shares solved again after {GAVEL.reset_s:,g} s at least"
 
 
-def _easy(belief: SpeedModel, _: PolicyOptions) -> Policy:
+def _kept(options: PolicyOptions) -> tuple[Reservation, ...]:
+    """Return the maintenances among the operator's rules."""
+    return tuple(
+        Reservation("maintenance", one.start_s - one.lead_s, one.end_s, frozenset(one.nodes))
+        for one in options.rules.rules
+        if isinstance(one, Maintenance)
+    )
+
+
+def _easy(belief: SpeedModel, options: PolicyOptions) -> Policy:
     from morph_opt.scheduling.policies.batch import Easy
 
-    return Easy(belief)
+    return Easy(belief, reservations=_kept(options))
 
 
-def _conservative(belief: SpeedModel, _: PolicyOptions) -> Policy:
+def _conservative(belief: SpeedModel, options: PolicyOptions) -> Policy:
     from morph_opt.scheduling.policies.batch import Conservative
 
-    return Conservative(belief)
+    return Conservative(belief, _kept(options))
 
 
 def _slurm(files: str) -> Maker[Policy]:
@@ -45,7 +56,7 @@ def _slurm(files: str) -> Maker[Policy]:
     from morph_opt.scheduling.policies.slurm import Site, SlurmPolicy
 
     site = Site.read(files)
-    return lambda belief, _: SlurmPolicy(belief, site)
+    return lambda belief, options: SlurmPolicy(belief, site, reservations=_kept(options))
 
 
 def _default_slurm(belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -204,7 +215,7 @@ _BASELINES: list[BaselineSpec] = [
         "requested gangs by arrival; later ones pass where they do not delay the first blocked",
         "EASY (Lifka)",
         BATCH,
-        ("durations",),
+        ("durations", "rules"),
         limits="needed",
         reasons=True,
     ),
@@ -214,7 +225,7 @@ _BASELINES: list[BaselineSpec] = [
         "requested gangs with planned starts, none delayed by a later job",
         "Mu'alem and Feitelson",
         BATCH,
-        ("durations",),
+        ("durations", "rules"),
         limits="needed",
         reasons=True,
         memory=True,
@@ -222,10 +233,10 @@ _BASELINES: list[BaselineSpec] = [
     PolicySpec(
         "slurm",
         _default_slurm,
-        "Slurm's scheduler and backfill, by the defaults or by slurm:slurm.conf[,shares]",
+        "Slurm's scheduler and backfill, by the defaults or by slurm:slurm.conf[,FILE...]",
         "Slurm",
         BATCH,
-        ("durations",),
+        ("durations", "rules"),
         memory=True,
         own_times="passes, cycles and epilogs as slurm.conf or Slurm's defaults time them",
         limits="planned",

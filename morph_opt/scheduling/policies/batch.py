@@ -6,6 +6,7 @@ is known by its time limit, never by its true run time. Page: ``docs/batch-sched
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,9 @@ from morph_opt.core.domain import (
 )
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.placement import held_by_part, sides_of
+from morph_opt.core.domain.reservation import Reservation
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.backfill.kept import Kept
 from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
 from morph_opt.scheduling.backfill.queue import Demand, Free, Planned, Running, Start, Waiting
@@ -132,10 +135,14 @@ class BatchPolicy(Policy):
     ----------
     belief
         Speeds: which configurations exist.
+    reservations
+        Nodes that are kept for others in intervals: no job starts there whose limit overlaps.
     """
 
-    def __init__(self, belief: SpeedModel) -> None:
+    def __init__(self, belief: SpeedModel, reservations: Iterable[Reservation] = ()) -> None:
         self._belief = belief
+        self._reservations = tuple(reservations)
+        self._kept: Kept | None = None
         self._requests: Requests | None = None
 
     @abstractmethod
@@ -164,26 +171,31 @@ class BatchPolicy(Policy):
 
     def begin(self, state: RoundState) -> None:
         """Learn the cluster before its jobs are looked at."""
-        del state
+        if self._requests is None or self._requests.cluster is not state.cluster:
+            self._requests = Requests(self._belief, state.cluster)
+            self._kept = None
+        if self._kept is None:
+            self._kept = Kept(self._reservations, self.node_names(state.cluster))
+
+    def node_names(self, cluster: Cluster) -> Mapping[str, int]:
+        """Return nodes by the names that reservations give them."""
+        return cluster.node_index
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.scheduling.policies.base.Policy`."""
-        if self._requests is None or self._requests.cluster is not state.cluster:
-            self._requests = Requests(self._belief, state.cluster)
-        requests = self._requests
         self.begin(state)
+        assert self._requests is not None
+        requests = self._requests
         held = [known.running for known in state.jobs if known.running is not None]
         free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
         running, waiting = [], {}
         rows: list[int] = []
         taken: list[Demand] = []
         for number, known in enumerate(state.jobs):
-            count, demand, allowed = requests.of(known.job)
+            _, demand, _ = requests.of(known.job)
             limit_s = self.limit_s(known.job)
             if known.running is None:
-                waiting[number] = Waiting(
-                    number, count, demand, limit_s, allowed, priority=known.job.priority
-                )
+                waiting[number] = self._asked(number, known.job, requests, state.time_s)
                 continue
             nodes = known.running.placement.nodes
             rows += nodes
@@ -205,10 +217,13 @@ class BatchPolicy(Policy):
                     held.append(made)
         status = "heuristic" if state.jobs else "idle"
         allocation = Allocation(tuple(held))
+        if self._kept and len(started) < len(waiting):
+            end_s = self._kept.next_end_s(state.time_s)
+            next_s = end_s if next_s is None else min(next_s, end_s)
         return Decision(
             allocation,
             RoundReport(status),
-            next_s=next_s,
+            next_s=None if next_s == math.inf else next_s,
             reason=partial(self._reason, state, allocation),
         )
 
@@ -228,10 +243,18 @@ class BatchPolicy(Policy):
             Nodes and jobs after the decision; ``free`` may be changed.
         """
 
-    def request(self, job: Job, one: Waiting) -> Waiting:
-        """Return the request of a job with its queue and rank."""
+    def queued(self, job: Job, one: Waiting) -> Iterable[Waiting]:
+        """Yield the request of a job in each queue that it is in, with its rank."""
         del job
-        return one
+        yield one
+
+    def _asked(self, number: int, job: Job, requests: Requests, now_s: float) -> Waiting:
+        count, demand, allowed = requests.of(job)
+        limit_s = self.limit_s(job)
+        barred = self._kept.barred(job, limit_s, now_s) if self._kept else ()
+        return Waiting(
+            number, count, demand, limit_s, allowed, priority=job.priority, barred=barred
+        )
 
     def _reason(self, state: RoundState, allocation: Allocation, name: str) -> str:
         """Return why a job got what it got, in one sentence.
@@ -248,14 +271,15 @@ class BatchPolicy(Policy):
             rule = f"the round has no job {name!r}{did_you_mean(name, names)}"
             raise InputError(f"{rule}; it has {', '.join(names[:8])}", field="job")
         free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
-        running, waiting = [], []
+        running: list[Running] = []
+        waiting: list[Waiting] = []
         for number, known in enumerate(state.jobs):
-            count, demand, allowed = requests.of(known.job)
+            _, demand, _ = requests.of(known.job)
             limit_s = self.limit_s(known.job)
             held = granted.get(known.job.name)
             if held is None:
-                one = Waiting(number, count, demand, limit_s, allowed, priority=known.job.priority)
-                waiting.append(self.request(known.job, one))
+                asked = self._asked(number, known.job, requests, now_s)
+                waiting += self.queued(known.job, asked)
                 continue
             nodes = sum(1 << node for node in held.placement.nodes)
             free.take(nodes, demand)
@@ -320,8 +344,10 @@ class Easy(BatchPolicy):
 
     name = "easy"
 
-    def __init__(self, belief: SpeedModel, depth: int = 1) -> None:
-        super().__init__(belief)
+    def __init__(
+        self, belief: SpeedModel, depth: int = 1, reservations: Iterable[Reservation] = ()
+    ) -> None:
+        super().__init__(belief, reservations)
         self._depth = depth
 
     def starts(
@@ -353,8 +379,8 @@ class Conservative(BatchPolicy):
 
     name = "conservative"
 
-    def __init__(self, belief: SpeedModel) -> None:
-        super().__init__(belief)
+    def __init__(self, belief: SpeedModel, reservations: Iterable[Reservation] = ()) -> None:
+        super().__init__(belief, reservations)
         self.planned: dict[str, Planned] = {}
         """Planned starts after the last decision, by job."""
 

@@ -24,6 +24,7 @@ from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules
 from morph_opt.scheduling.policies.auto import AUTO, promises_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
@@ -296,8 +297,8 @@ class Decider:
         InputError
             If it cannot be made, or an option is set that it does not know.
         """
-        # The rules of a snapshot; what a user gives to a baseline is refused before.
-        ruled = self.name in BASELINES and bool(options.rules.rules)
+        # Rules of a snapshot that the policy does not obey itself; others are refused before.
+        ruled = self.is_baseline and bool(options.rules.rules) and not self.obeys(options.rules)
         self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
         if ruled:
             policy: Policy = Ruled(self.policy.make(belief, options), options.rules, belief)
@@ -313,6 +314,33 @@ class Decider:
         if durations.sigma:
             return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
         return policy
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a policy of this package other than ``milp``."""
+        return self.name in BASELINES or self.name.partition(":")[0] in BASELINES
+
+    def obeys(self, rules: OperatorRules) -> bool:
+        """Return whether a baseline obeys all of these rules without help."""
+        kinds = (Maintenance,) if "rules" in self.policy.options else ()
+        goals = rules.fewer_moves or rules.tighter_packing
+        return not goals and all(isinstance(one, kinds) for one in rules.rules)
+
+    def require_obeyed(self, rules: OperatorRules) -> None:
+        """Refuse operator's rules that a baseline does not obey.
+
+        Raises
+        ------
+        InputError
+            Naming the first of them.
+        """
+        if not self.is_baseline or self.obeys(rules):
+            return
+        other = next((one.words for one in rules.rules if not isinstance(one, Maintenance)), "")
+        rule = f"{self.title} obeys [[maintenance]] alone"
+        if "rules" not in self.policy.options:
+            rule = f"{self.title} knows no operator's rules"
+        raise InputError(f"{rule}, not {other or 'goals'}", field="--rules")
 
     def require_understood(self, given: Iterable[str]) -> None:
         """Refuse options that the policy would ignore.

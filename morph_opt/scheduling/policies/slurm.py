@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from morph_opt.core.domain import Cluster, InputError, Job, JobState, RoundState
 from morph_opt.core.domain.nearest import did_you_mean
+from morph_opt.core.domain.reservation import Reservation
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.slurm.conf import SlurmConf, SlurmPartition, read_slurm_conf, time_s
-from morph_opt.inputs.slurm.shares import ROOT, Association, read_shares
+from morph_opt.inputs.slurm.qos import NORMAL, Amounts
+from morph_opt.inputs.slurm.shares import ROOT, Association
+from morph_opt.inputs.slurm.site import SiteFiles, read_site_files
 from morph_opt.scheduling.backfill.controller import Controller, Timing
 from morph_opt.scheduling.backfill.multifactor import (
     Account,
@@ -24,14 +27,17 @@ from morph_opt.scheduling.backfill.multifactor import (
     Weights,
     priority,
 )
-from morph_opt.scheduling.backfill.nodes import by_load
-from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
+from morph_opt.scheduling.backfill.queue import Cap, Free, Running, Start, Waiting
 from morph_opt.scheduling.backfill.reasons import Outlook, duration
 from morph_opt.scheduling.backfill.slurm import Cycle, backfill_pass
 from morph_opt.scheduling.policies.batch import BatchPolicy, in_order
 
 UNLIMITED_S = 365 * 86_400.0
 """Time limit of a job where neither it nor its partition has one: Slurm plans a year."""
+
+_NOTHING_HELD: Amounts = (0.0, 0.0, 0.0, 1.0)
+_WHOSE = {"all": "on all of its jobs", "user": "on user ", "account": "on account ", "job": "on "}
+"""Words on whose jobs a limit counts."""
 
 DEFAULTS = SlurmConf({}, {}, (SlurmPartition("all", default=True),), (), ())
 """Slurm's own defaults, with one partition of all nodes."""
@@ -45,16 +51,16 @@ class Site:
     ----------
     conf
         Its slurm.conf.
-    shares
-        Its associations; none if every user has equal shares.
+    files
+        Its shares, qualities of service and reservations.
     """
 
     conf: SlurmConf = DEFAULTS
-    shares: tuple[Association, ...] = ()
+    files: SiteFiles = field(default_factory=SiteFiles)
 
     @classmethod
     def read(cls, text: str) -> Site:
-        """Read ``slurm.conf`` or ``slurm.conf,shares.txt``; "" for Slurm's defaults.
+        """Read ``slurm.conf`` with further files after commas; "" for Slurm's defaults.
 
         Raises
         ------
@@ -63,11 +69,17 @@ class Site:
         """
         if not text:
             return cls()
-        conf, _, shares = text.partition(",")
+        conf, *files = text.split(",")
         found = read_slurm_conf(Path(conf))
         if not found.partitions:
             found = replace(found, partitions=DEFAULTS.partitions)
-        return cls(found, read_shares(Path(shares)) if shares else ())
+        return cls(found, read_site_files(map(Path, files)))
+
+    @property
+    def enforces(self) -> bool:
+        """Whether limits of QOS are enforced (``AccountingStorageEnforce``)."""
+        words = self.conf.values.get("accountingstorageenforce", "").lower().split(",")
+        return bool({"limits", "safe", "all", "1"} & set(words))
 
     @property
     def names_partitions(self) -> bool:
@@ -119,9 +131,13 @@ class Site:
 
     def unmodelled(self) -> tuple[str, ...]:
         """Return what the site sets and the policy does not follow."""
-        weights = self.weights
-        extra = ("PriorityWeightQOS",) if weights is not None and weights.qos else ()
-        return (*self.conf.unmodelled, *extra)
+        weights, files = self.weights, self.files
+        extra: list[str] = []
+        if weights is not None and weights.qos and not files.qos:
+            extra.append("PriorityWeightQOS (no table of QOS is given)")
+        if any(one.most for one in files.qos.values()) and not self.enforces:
+            extra.append("limits of QOS (AccountingStorageEnforce has no limits)")
+        return (*self.conf.unmodelled, *files.unmodelled, *extra)
 
 
 class Places:
@@ -150,6 +166,7 @@ class Places:
                 )
                 raise InputError(rule, field="--policy slurm")
             index = {name: i for i, name in enumerate(names)}
+        self.index = index
         self._every = (1 << len(cluster.nodes)) - 1
         self.partitions = {one.name: one for one in site.conf.partitions}
         self._number = {name: i for i, name in enumerate(self.partitions)}
@@ -162,21 +179,29 @@ class Places:
         marked = [one.name for one in site.conf.partitions if one.default]
         self._usual = marked[0] if marked else next(iter(self.partitions))
         self._named = site.names_partitions
+        self._of: dict[str, list[tuple[int, SlurmPartition, int]]] = {}
 
-    def of(self, job: Job) -> tuple[int, SlurmPartition, int]:
-        """Return number, partition and nodes of a job's queue.
+    def of(self, job: Job) -> list[tuple[int, SlurmPartition, int]]:
+        """Return number, partition and nodes of each queue that a job is in (``a,b``).
 
         Raises
         ------
         InputError
             If slurm.conf names partitions, but not this one.
         """
-        name = (job.partition.rpartition("/")[2] if self._named else "") or self._usual
-        if name not in self.partitions:
-            known = ", ".join(self.partitions)
-            rule = f"partition {name!r} is not in slurm.conf{did_you_mean(name, self.partitions)}"
-            raise InputError(f"{rule}; it has {known}", field=f"job {job.name}")
-        return self._number[name], self.partitions[name], self._nodes[name]
+        names = (job.partition.rpartition("/")[2] if self._named else "") or self._usual
+        found = self._of.get(names)
+        if found is None:
+            listed = list(dict.fromkeys(names.split(",")))
+            for name in listed:
+                if name not in self.partitions:
+                    known = ", ".join(self.partitions)
+                    rule = f"partition {name!r} is not in slurm.conf"
+                    rule += f"{did_you_mean(name, self.partitions)}; it has {known}"
+                    raise InputError(rule, field=f"job {job.name}")
+            found = [(self._number[n], self.partitions[n], self._nodes[n]) for n in listed]
+            self._of[names] = found
+        return found
 
 
 def limit_s(job: Job, partition: SlurmPartition) -> float:
@@ -200,6 +225,8 @@ class SlurmPolicy(BatchPolicy):
         Seconds from the end of a job to free GPUs; None for the default of `Timing`.
     takes_s
         Seconds that a cycle of backfill takes, which no log states either.
+    reservations
+        Further reservations, in seconds of the trace.
     """
 
     name = "slurm"
@@ -211,12 +238,14 @@ class SlurmPolicy(BatchPolicy):
         phase_s: float = 0.0,
         completing_s: float | None = None,
         takes_s: float = 0.0,
+        reservations: Iterable[Reservation] = (),
     ) -> None:
-        super().__init__(belief)
-        self.site = site
+        super().__init__(belief, reservations)
+        self.site, self._rules, self._clock_s = site, self._reservations, 0.0
         self._timing, self._weights = replace(site.timing, takes_s=takes_s), site.weights
         if completing_s is not None:
             self._timing = replace(self._timing, completing_s=completing_s)
+        self._limited = site.enforces and any(one.most for one in site.files.qos.values())
         self._least_loaded = "cr_lln" in site.conf.values.get("selecttypeparameters", "").lower()
         self._controller = Controller(self._timing, phase_s)
         self._places: Places | None = None
@@ -225,13 +254,28 @@ class SlurmPolicy(BatchPolicy):
         self._seen: set[str] = set()
         self._usage: Usage | None = None
         self._users: set[tuple[str, str]] = set()
-        self._priority: dict[str, float] = {}
+        self._priority: dict[str, tuple[float, ...]] = {}
         self._parts: dict[str, Priority] = {}
         self._computed_s = phase_s
+        self._opens_s = math.inf
+        self.begins_at(0.0)
+
+    def begins_at(self, clock_s: float) -> None:
+        """See `morph_opt.scheduling.policies.base.Policy`."""
+        self._clock_s, self._kept = clock_s, None
+        mine = (
+            replace(one, begin_s=one.begin_s - clock_s, end_s=one.end_s - clock_s)
+            for one in self.site.files.reservations
+        )
+        self._reservations = (*mine, *self._rules)
 
     def phased(self, phase_s: float, takes_s: float) -> SlurmPolicy:
         """Return a new policy of the site with another phase and length of its cycles."""
-        return SlurmPolicy(self._belief, self.site, phase_s, self._timing.completing_s, takes_s)
+        made = SlurmPolicy(
+            self._belief, self.site, phase_s, self._timing.completing_s, takes_s, self._rules
+        )
+        made.begins_at(self._clock_s)
+        return made
 
     def notes(self) -> tuple[str, ...]:
         """Return a line on the settings of the site that are not modelled."""
@@ -250,12 +294,18 @@ class SlurmPolicy(BatchPolicy):
     def limit_s(self, job: Job) -> float:
         """Return the time limit by which a job is planned."""
         assert self._places is not None
-        return limit_s(job, self._places.of(job)[1])
+        return max(limit_s(job, partition) for _, partition, _ in self._places.of(job))
 
     def begin(self, state: RoundState) -> None:
         """Learn the cluster of the first round."""
         if self._places is None or self._places.cluster is not state.cluster:
             self._places = Places(self.site, state.cluster)
+        super().begin(state)
+
+    def node_names(self, cluster: Cluster) -> Mapping[str, int]:
+        """Return nodes by their names in slurm.conf, and in the cluster."""
+        assert self._places is not None
+        return {**cluster.node_index, **self._places.index}
 
     def starts(
         self,
@@ -270,8 +320,14 @@ class SlurmPolicy(BatchPolicy):
         fresh = [n for n in waiting if jobs[n].job.name not in self._seen]
         self._seen = {known.job.name for known in jobs}
         self._rank(state, waiting, now_s)
-        held = self._occupy(free, running, now_s)
-        requests = in_order(self.request(jobs[n].job, one) for n, one in waiting.items())
+        if self._kept:
+            if self._opens_s <= now_s:
+                self._controller.changed(self._opens_s)
+            self._opens_s = self._kept.next_end_s(now_s)
+        held = self._occupy(state, free, running)
+        requests = in_order(
+            each for n, one in waiting.items() for each in self.queued(jobs[n].job, one)
+        )
         started = self._controller.starts(now_s, requests, free, held, fresh)
         for each in started:  # it may end before the next round
             asked, known = waiting[each.job], jobs[each.job]
@@ -284,24 +340,46 @@ class SlurmPolicy(BatchPolicy):
             next_s = min(next_s, self._computed_s + self._weights.period_s)
         return started, next_s if next_s < math.inf else None
 
-    def request(self, job: Job, one: Waiting) -> Waiting:
-        """Return the request of a job in its partition."""
+    def queued(self, job: Job, one: Waiting) -> Iterator[Waiting]:
+        """Yield the request of a job in each of its partitions that is up."""
         assert self._places is not None
-        number, partition, nodes = self._places.of(job)
-        return replace(
-            one,
-            allowed=one.allowed & nodes,
-            partition=number,
-            tier=partition.tier,
-            priority=self._priority[job.name],
+        caps, holds = self._caps(job, one.nodes)
+        found = self._places.of(job)
+        for (number, partition, nodes), rank in zip(found, self._priority[job.name], strict=True):
+            if partition.up:
+                yield replace(
+                    one,
+                    limit_s=limit_s(job, partition),
+                    allowed=one.allowed & nodes,
+                    partition=number,
+                    tier=partition.tier,
+                    priority=rank,
+                    least_loaded=self._least_loaded or partition.least_loaded,
+                    caps=caps,
+                    holds=holds,
+                )
+
+    def _caps(self, job: Job, nodes: int) -> tuple[tuple[Cap, ...], Amounts]:
+        """Return the limits of a job's QOS, and what it counts for them."""
+        if not self._limited:
+            return (), _NOTHING_HELD
+        found = self.site.files.qos.get(job.qos or NORMAL)
+        if found is None or not found.most:
+            return (), _NOTHING_HELD
+        groups = {"all": "", "user": job.user or job.tenant, "account": job.tenant, "job": job.name}
+        caps = tuple(
+            Cap(f"limit of QOS {found.name} {_WHOSE[whose]}{groups[whose]}", most)
+            for whose, most in found.most
         )
+        cpus = float(job.requested_gpus * job.cpus_per_gpu)
+        return caps, (float(job.requested_gpus), cpus, float(nodes), 1.0)
 
     def outlook(
         self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
     ) -> Outlook:
         """See `BatchPolicy`: what a cycle of backfill would plan at this instant."""
         timing, now_s = self._timing, state.time_s
-        held = self._occupy(free, running, now_s)
+        held = self._occupy(state, free, running)
         names = {one.job: state.jobs[one.job].job.name for one in queue}
         because = {
             job: str(self._parts[name]) for job, name in names.items() if name in self._parts
@@ -318,6 +396,7 @@ class SlurmPolicy(BatchPolicy):
                 for one in queue
             }
             return Outlook({}, because, rules)
+        capped = {one.job: cap for one in queue if (cap := free.reached(one))}
         begun, planned = backfill_pass(now_s, queue[: timing.tested], free, held, timing.cycle)
         next_s = self._controller.cycle_s
         when = f"the next in {duration(next_s - now_s)}" if next_s < math.inf else "the next one"
@@ -325,16 +404,22 @@ class SlurmPolicy(BatchPolicy):
         some = "the first job" if timing.tested == 1 else f"the first {timing.tested} jobs"
         beyond = f"a cycle of backfill looks at {some} only (bf_max_job_test)"
         unplanned |= {one.job: beyond for one in queue[timing.tested :]}
+        unplanned |= {job: f"kept back by the {cap}" for job, cap in capped.items()}
         rule = f"no planned start within bf_window ({duration(timing.cycle.window_s)})"
         return Outlook({one.job: one for one in planned}, because, unplanned, rule)
 
-    def _occupy(self, free: Free, running: Sequence[Running], now_s: float) -> list[Running]:
+    def _occupy(self, state: RoundState, free: Free, running: Sequence[Running]) -> list[Running]:
         """Take what ending jobs still hold, and return them with the running ones."""
+        now_s = state.time_s
         for _, one in self._ending:
             free.take(one.nodes, one.demand)
         free.completing = self._controller.completing(now_s)
-        if self._least_loaded:
-            free.choose = by_load(lambda node: tuple(free.amounts[node, 1::-1]))
+        if self._limited:
+            for one in running:
+                nodes = one.nodes.bit_count()
+                caps, holds = self._caps(state.jobs[one.job].job, nodes)
+                asked = Waiting(one.job, nodes, one.demand, 0.0, 0, caps=caps, holds=holds)
+                free.count(asked)
         return [*running, *(replace(one, end_s=now_s) for _, one in self._ending)]
 
     def _end(self, state: RoundState, running: Sequence[Running], now_s: float) -> None:
@@ -355,18 +440,21 @@ class SlurmPolicy(BatchPolicy):
 
     def _rank(self, state: RoundState, waiting: Mapping[int, Waiting], now_s: float) -> None:
         """Set the priorities of new jobs, and of all jobs once a period is over."""
+        assert self._places is not None
         jobs = [state.jobs[number].job for number in waiting]
         if self._weights is None:
             # priority/basic: descending in order of submission.
             for number in waiting:
                 job = state.jobs[number].job
-                self._priority.setdefault(job.name, job.priority - 1e-6 * len(self._priority))
+                if job.name not in self._priority:
+                    rank = job.priority - 1e-6 * len(self._priority)
+                    self._priority[job.name] = (rank,) * len(self._places.of(job))
             return
         usage = self._usage
         strangers = {(known.job.tenant, _user(known.job)) for known in state.jobs} - self._users
-        if usage is None or (strangers and not self.site.shares):
+        if usage is None or (strangers and not self.site.files.shares):
             self._users |= strangers
-            tree = share_tree(self.site.shares or _equal(self._users))
+            tree = share_tree(self.site.files.shares or _equal(self._users))
             usage = self._usage = Usage(tree, self._weights, used=usage.used if usage else {})
         due = now_s >= self._computed_s + self._weights.period_s
         if due:
@@ -383,7 +471,9 @@ class SlurmPolicy(BatchPolicy):
             self._controller.changed(now_s)
         totals = Totals.of(state.cluster)
         for number, job in zip(waiting, jobs, strict=True):
-            if due or job.name not in self._priority:
+            if job.priority:  # given by hand: no factor changes it
+                self._priority[job.name] = (job.priority,) * len(self._places.of(job))
+            elif due or job.name not in self._priority:
                 parts = priority(
                     self._weights,
                     totals,
@@ -391,14 +481,26 @@ class SlurmPolicy(BatchPolicy):
                     fair_share=usage.factor.get(_user(job), 0.0),
                     nodes=waiting[number].nodes,
                     cpus=_cpus(job, totals),
-                    partition=self._partition_factor(job),
+                    qos=self._qos_factor(job),
                 )
-                self._parts[job.name], self._priority[job.name] = parts, parts.total
+                each = [
+                    replace(parts, partition=self._weights.partition * factor)
+                    for factor in self._partition_factors(job)
+                ]
+                self._parts[job.name] = each[0]
+                self._priority[job.name] = tuple(float(one.total) for one in each)
 
-    def _partition_factor(self, job: Job) -> float:
+    def _partition_factors(self, job: Job) -> list[float]:
         assert self._places is not None
         most = max(one.job_factor for one in self._places.partitions.values())
-        return self._places.of(job)[1].job_factor / most if most else 0.0
+        of = self._places.of(job)
+        return [one.job_factor / most if most else 0.0 for _, one, _ in of]
+
+    def _qos_factor(self, job: Job) -> float:
+        known = self.site.files.qos
+        most = max((one.priority for one in known.values()), default=0.0)
+        found = known.get(job.qos or NORMAL)
+        return found.priority / most if found is not None and most else 0.0
 
     def _charge(self, known: JobState, begun_s: float, now_s: float) -> None:
         if self._usage is not None:

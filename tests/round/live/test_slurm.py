@@ -386,3 +386,18 @@ def test_a_node_of_two_types_is_decided_for_the_type_that_is_free(
     wants = {1: "a100", 2: "h100"}
     jobs = [job(n, 2, tres_req_str=f"gres/gpu:{kind}=2") for n, kind in wants.items()]
     assert started(read_live(write(tmp_path, jobs, nodes))) == starts
+
+
+def test_what_a_queue_goes_by_is_carried_and_decides_under_the_sites_own_scheduler(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = {"qos": "high", "user_name": "ada", "priority": number(70)}
+    spec = write(tmp_path, [*JOBS, job(17, 4, **stated)])
+    by_name = {known.job.name: known.job for known in read_live(spec).snapshot.state.jobs}
+    found = by_name["17"]
+    assert (found.partition, found.qos, found.user, found.priority) == ("gpu", "high", "ada", 70.0)
+    assert found.time_limit_s == 3_600.0
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("NodeName=n[1-3]\nPartitionName=gpu Nodes=n[1-3]\n")
+    assert main(["--from", spec, "--policy", f"slurm:{conf}", "--why", "13"]) == 0
+    assert "13: waits; place " in capsys.readouterr().out

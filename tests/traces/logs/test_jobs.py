@@ -297,3 +297,24 @@ def test_a_log_of_other_gpus_says_how_it_can_run(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         scenario.run()
     assert "--gpu-types" not in str(caught.value)
+
+
+def test_a_job_arrives_when_it_was_eligible_with_its_quality_of_service(tmp_path: Path) -> None:
+    log = tmp_path / "jobs.txt"
+    day = "2024-05-01T"
+    rows = [
+        "JobID|QOS|Submit|Eligible|Start|End|State|ReqTRES|AllocTRES",
+        f"1|high|{day}08:00:00|{day}08:00:00|{day}08:00:10|{day}09:00:00|COMPLETED|gres/gpu=1|gres/gpu=1",
+        f"2||{day}08:00:00|{day}08:30:00|{day}08:40:00|{day}09:00:00|COMPLETED|gres/gpu=1|gres/gpu=1",
+        f"3||{day}08:10:00|{day}09:30:00|{day}08:20:00|{day}09:00:00|COMPLETED|gres/gpu=1|gres/gpu=1",
+    ]
+    log.write_text("\n".join(rows) + "\n")
+    found = load_trace(f"sacct:{log}")
+    assert [(job.name, job.submission_s, job.qos) for job in found.trace.jobs] == [
+        ("1", 0.0, "high"),
+        ("3", 1_200.0, ""),  # requeued after its first start
+        ("2", 1_800.0, ""),
+    ]
+    assert "2 jobs arrive when they were eligible, after their submission" in " ".join(
+        found.account.texts()
+    )

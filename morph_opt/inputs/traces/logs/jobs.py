@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from pathlib import Path
 
 from morph_opt.core.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
@@ -103,6 +104,7 @@ def load_log(
     _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
     account.assumed += _assumed(mapped, scan.report)
+    rows = _ready(rows, account)
     rows, clock_s = _shifted(rows, known, account)
     if mapped.jobs_as == "sampled":
         jobs, truth = _sampled(rows, mapped, seed, account, str(path))
@@ -157,6 +159,16 @@ def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
         rule = f"has no run time, and none was given for kind {row.kind!r} ({option})"
         raise InputError(rule, file=file, line=row.line, field="run_s")
     return row._replace(run_s=run_s[row.kind])
+
+
+def _ready(rows: list[LogRow], account: Account) -> list[LogRow]:
+    """Return rows submitted when they were eligible: before that no scheduler may start them."""
+    late = sum(row.submit_s < row.ready_s < inf for row in rows)
+    if late:
+        account.changed.append(
+            f"{late:,} jobs arrive when they were eligible, after their submission"
+        )
+    return [row._replace(submit_s=row.ready_s) if row.ready_s < inf else row for row in rows]
 
 
 def _shifted(
@@ -307,6 +319,7 @@ def _job(
             time_limit_s=row.limit_s or None,
             nodes=row.nodes if row.nodes and int(row.gpus) % row.nodes == 0 else None,
             partition=row.pool,
+            qos=row.qos,
             user=row.user,
         )
     except InputError as error:

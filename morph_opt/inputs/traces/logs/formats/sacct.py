@@ -334,6 +334,7 @@ class SacctReader(TableReader):
             array=array,
             tasks=tasks,
             at_once=at_once,
+            qos=cells.get("QOS", ""),
         )
         self.compare(found)
         if found.limit_s is not None and run_s is not None and run_s > found.limit_s:

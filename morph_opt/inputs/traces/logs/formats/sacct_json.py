@@ -27,6 +27,7 @@ def json_cells(job: Fields) -> dict[str, str]:
         "User": job.word("user"),
         "Account": job.word("account"),
         "Partition": job.word("partition"),
+        "QOS": job.word("qos"),
         "State": _state(job),
         "Submit": _number(times, "submission"),
         "Eligible": _number(times, "eligible"),

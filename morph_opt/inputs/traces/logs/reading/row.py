@@ -83,6 +83,8 @@ class LogRow(NamedTuple):
         limit.
     deadline_s
         Instant by which it was to be complete; None without one.
+    qos
+        Quality of service; "" where the log has none.
     """
 
     name: str
@@ -113,6 +115,18 @@ class LogRow(NamedTuple):
     tasks: int = 1
     at_once: int | None = None
     deadline_s: float | None = None
+    qos: str = ""
+
+    @property
+    def ready_s(self) -> float:
+        """Instant from which it waited for GPUs alone: submission, or Eligible if that is later.
+
+        A requeue makes a job eligible once more, after its first start; infinite for a job on hold.
+        """
+        if self.eligible_s is None:
+            return self.submit_s
+        ready_s = self.eligible_s if self.start_s is None else min(self.eligible_s, self.start_s)
+        return max(self.submit_s, ready_s)
 
     @property
     def gpu_seconds(self) -> float | None:
