@@ -14,6 +14,7 @@ from morph_opt.core.domain import Cluster, InputError, Job, RoundState, Trace
 from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.trace import Search
+from morph_opt.inputs.data.archive import sha256_of
 from morph_opt.inputs.perf.analytic.zoo import builtin_model
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
@@ -450,7 +451,7 @@ def _recorded(scenario: Scenario, engine: ReplayConfig, trace: Trace) -> Scenari
 
 def _digest(file: str | None) -> str | None:
     """Return the SHA-256 of a file; None for no file."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
+    return sha256_of(Path(file)) if file else None
 
 
 def state_digest(path: str) -> str:

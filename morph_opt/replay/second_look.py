@@ -7,8 +7,6 @@ compared with the answer of an exact MIP.
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +25,7 @@ from morph_opt.scheduling.policies.second_solve import (
     SecondSolveParams,
     Verdict,
 )
+from morph_opt.scheduling.solvers.base import cpu_s
 from morph_opt.scheduling.solvers.registry import make_solver
 from morph_opt.simulation.runs.read import Parts, folder_parts
 from morph_opt.simulation.runs.rows import columns, line, to_cells
@@ -174,9 +173,9 @@ def audit(
     for state, recorded in repeated(again, parts.events(), wanted) if wanted else ():
         decision = again.policy.decide(state)
         same = decision.allocation.by_job() == recorded.allocation.by_job()
-        began = _cpu_s()
+        began = cpu_s()
         result = second.compared(decision, claims[state.index], same)
-        found.append(AuditedRound(state.index, state.time_s, result, _cpu_s() - began))
+        found.append(AuditedRound(state.index, state.time_s, result, cpu_s() - began))
     return Audit(tuple(found), len(numbers), scheduler.solver, second.params.time_s)
 
 
@@ -205,8 +204,3 @@ def recorded_audit(prepared: Prepared, folder: Path, count: int) -> tuple[Audit,
     summary = Summary.of(values)
     write_atomically(folder / SUMMARY, summary_json(summary))
     return done, summary
-
-
-def _cpu_s() -> float:
-    """Return the CPU seconds of this process and of its children that ended."""
-    return time.process_time() + sum(os.times()[2:4])

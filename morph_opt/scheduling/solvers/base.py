@@ -89,7 +89,7 @@ class Times:
         )
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
     """Return the processor seconds of this process and of its children that ended."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -101,7 +101,7 @@ class Clock:
     """Clock of an attempt, split into handing over and solving."""
 
     began: float = field(default_factory=time.perf_counter)
-    cpu_began: float = field(default_factory=_cpu_s)
+    cpu_began: float = field(default_factory=cpu_s)
     built: float | None = None
 
     def hand_over_done(self) -> None:
@@ -112,7 +112,7 @@ class Clock:
         """Return the times up to now."""
         now = time.perf_counter()
         built = now if self.built is None else self.built
-        return Times(built - self.began, now - built, _cpu_s() - self.cpu_began)
+        return Times(built - self.began, now - built, cpu_s() - self.cpu_began)
 
 
 @dataclass(frozen=True, slots=True)
