@@ -1,4 +1,4 @@
-"""Rows over the decisions: operator's rules in a model, promises and higher goals."""
+"""Rows over the decisions: operator's rules, jobs that must run, and higher goals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from formulations.columns import joined
 from formulations.linear_model import ModelBuilder
-from formulations.objectives import kept
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
 from formulations.round.tables import (
     Level,
@@ -18,7 +17,7 @@ from formulations.round.tables import (
     Selection,
     SharedTable,
 )
-from formulations.tolerances import FEASIBILITY
+from formulations.tolerances import FEASIBILITY, SAME_SPEED
 
 
 def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
@@ -142,15 +141,51 @@ def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
 
 def with_promises(problem: RoundProblem) -> RoundProblem:
     """Return the round with a row ``guarantee[j]`` per guaranteed job: the speed of its request."""
-    members = problem.options.members
     promised = np.flatnonzero(problem.jobs.guaranteed)
+    return with_served(problem, "guarantee", promised, problem.jobs.request_iteration_s[promised])
+
+
+def with_served(problem: RoundProblem, name: str, jobs: Ints, pace_s: Floats) -> RoundProblem:
+    """Return the round with a row ``name[j]`` per job: it runs, and no slower than it must.
+
+    Parameters
+    ----------
+    name
+        Name of the rows.
+    jobs
+        Jobs with a row, shape (R,).
+    pace_s
+        Seconds per iteration of each that its option may take, shape (R,); inf for any.
+    """
+    members = problem.options.members
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
-    row_of[promised] = np.arange(promised.size)
-    row = np.where(kept(problem), row_of[members.job], -1)
-    least = np.ones(promised.size)
-    return with_rows(
-        problem, "guarantee", promised, least, row[row >= 0], members.option[row >= 0], 1.0
+    row_of[jobs] = np.arange(jobs.size)
+    row = row_of[members.job]
+    mine = np.flatnonzero(row >= 0)
+    row = row[mine]
+    fast = pace_s[row] / members.iteration_s[mine] >= 1.0 - SAME_SPEED
+    row, option = row[fast], members.option[mine][fast]
+    return with_rows(problem, name, jobs, np.ones(jobs.size), row, option, 1.0)
+
+
+def without_row(problem: RoundProblem, name: str, label: tuple[int, ...]) -> RoundProblem:
+    """Return the round without the rows of this name and these subscripts."""
+    rules = problem.rules
+    pairs = zip(rules.name, rules.label, strict=True)
+    kept = np.asarray([pair != (name, label) for pair in pairs], dtype=bool)
+    mine = kept[rules.row]
+    rest = replace(
+        rules,
+        name=tuple(rules.name[row] for row in np.flatnonzero(kept)),
+        label=tuple(rules.label[row] for row in np.flatnonzero(kept)),
+        lower=rules.lower[kept],
+        upper=rules.upper[kept],
+        row=(np.cumsum(kept) - 1)[rules.row[mine]],
+        kind=rules.kind[mine],
+        index=rules.index[mine],
+        value=rules.value[mine],
     )
+    return replace(problem, rules=rest)
 
 
 def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> RoundProblem:

@@ -19,6 +19,7 @@ from morph_opt.core.domain.units import HOUR_S
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
 from morph_opt.replay.prepare import Prepared, prepare
+from morph_opt.scheduling.decision.due import Late
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
 from morph_opt.scheduling.policies.registry import require_reasons
 from morph_opt.scheduling.strict.rules import AllocationError
@@ -29,6 +30,7 @@ from morph_opt.simulation.events.log import (
     Begun,
     Completed,
     Event,
+    LateStart,
     Preempted,
     RoundDecided,
     Shared,
@@ -449,6 +451,7 @@ def recorded_decision(
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")
     slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}
+    late: list[Late] = []
     for event in events:
         match event:
             case Preempted(time_s=time_s) if time_s == state.time_s:
@@ -459,6 +462,8 @@ def recorded_decision(
                 held[event.job] = replace(held[event.job], partner=event.partner)
             case SloChanged():
                 slos[event.change].append(event.job)
+            case LateStart():
+                late.append(Late(event.job, event.since_s, event.why))
             case RoundDecided():
                 report = RoundReport(
                     event.status,
@@ -468,6 +473,7 @@ def recorded_decision(
                     guarantees_possible=event.guarantees_possible,
                     slo_dropped=tuple(slos[SloChange.DROPPED]),
                     slo_restored=tuple(slos[SloChange.RESTORED]),
+                    late=tuple(late),
                 )
             case _:
                 pass

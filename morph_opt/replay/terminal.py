@@ -242,6 +242,9 @@ def result_table(s: Values) -> str:
     if met or missed or open_:
         still = f", {open_} open" if open_ else ""
         rows.append(("SLOs met", f"{met}, {missed} missed{still}", f"{s['slo_dropped']} dropped"))
+    if s.get("late_jobs"):
+        longest = f"longest {_in('s', s['late_max_s'])} after it was due"
+        rows.append(("late starts", str(s["late_jobs"]), longest))
     memory, slowest = _in("MiB", s["peak_rss_mib"], ",.0f"), _in("ms", s["round_ms_p99"], ".1f")
     rows += [
         ("rounds over capacity", str(s["rounds_over_capacity"]), ""),

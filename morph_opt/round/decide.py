@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from pathlib import Path
 from typing import Any
 
+from morph_opt.core.documents import plain
 from morph_opt.core.documents.model import form_of, write_model
 from morph_opt.core.domain import Assignment, InputError, RoundState
 from morph_opt.core.domain.arguments import require_type
@@ -134,6 +135,7 @@ class RoundDecision:
                 "shortfall": rounded(report.guarantee_shortfall),
             },
             **_where_any("slo_dropped", report.slo_dropped),
+            **({"late": [plain(late) for late in report.late]} if report.late else {}),
             **_where_any("beyond_request", self.beyond),
             **_where_any("notes", self.notes),
             "jobs": [_job(state, self.snapshot.speeds, i, granted) for i in range(len(state.jobs))],
@@ -179,7 +181,11 @@ class RoundDecision:
         if self.gap is not None:
             head += f", gap {self.gap:.3g}"
         chosen = [] if self.chosen is None else [self.chosen]
-        notes = [f"beyond its request: {line}" for line in self.beyond]
+        notes = [
+            f"late: {late.job}, due since {late.since_s:g} s: {late.why}"
+            for late in self.decision.report.late
+        ]
+        notes += [f"beyond its request: {line}" for line in self.beyond]
         notes += [f"note: {note}" for note in self.notes]
         lines = [head, *chosen, "", self.to_table().to_text(), *([""] if notes else []), *notes]
         return "\n".join(lines) + "\n"

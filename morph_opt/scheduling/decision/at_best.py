@@ -25,6 +25,7 @@ from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
 )
 from morph_opt.scheduling.solvers.outcome import Outcome, Status, Stop
@@ -36,10 +37,11 @@ _TIMELESS = (
     | NodeRule
     | NonPreemptible
     | Priority
+    | StartBy
     | StrictOrder
     | TenantQuota
 )
-"""Rules that allow the same decisions at all times."""
+"""Rules that allow the same decisions at all times, or until the next due instant."""
 
 
 def lasts_until_event(posed: PosedRound, selection: Selection) -> bool:
@@ -71,7 +73,10 @@ def at_best(posed: PosedRound) -> Solved | None:
     """
     problem, objective = posed.problem, posed.poser.objective
     jobs, members = problem.jobs, problem.options.members
-    if not objective.faster_is_better or objective.remembers or posed.rules != OperatorRules():
+    if not objective.faster_is_better or objective.remembers:
+        return None
+    # Where every job runs, none is due.
+    if posed.rules != OperatorRules(tuple(r for r in posed.rules.rules if isinstance(r, StartBy))):
         return None
     if len(posed.levels) > 1 or problem.shared.count or jobs.guaranteed.any():
         return None

@@ -234,6 +234,17 @@ class TieParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
+class DueParams(Params):
+    """Rows of due jobs (`morph_opt.scheduling.decision.due`)."""
+
+    same_s: float = 1e-3
+    """Seconds by which instants may differ from rounding."""
+
+    divisions: int = number(64, 1)
+    """Largest number of divisions of GPUs over node classes that are kept in mind."""
+
+
+@dataclass(frozen=True, slots=True)
 class LadderParams(Params):
     """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
@@ -317,3 +328,5 @@ TIES = TieParams()
 """Default parameters of ties."""
 DOMINANCE = DominanceParams()
 """Default parameters of dominance."""
+DUE = DueParams()
+"""Default parameters of rows of due jobs."""

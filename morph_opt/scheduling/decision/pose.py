@@ -6,20 +6,22 @@ round that is explained or published is the one that was decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from formulations.arrays import Ints
 from formulations.objectives import favoured, guarantee
+from formulations.round.rules import without_row
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.core.domain import Cluster, RoundState
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
 from morph_opt.scheduling.decision.candidates.returning import with_start_prices
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, due_rows
 from morph_opt.scheduling.decision.objective import Objective, goals_of
 from morph_opt.scheduling.decision.promises import Promises
 from morph_opt.scheduling.decision.rules.compile import (
@@ -30,6 +32,7 @@ from morph_opt.scheduling.decision.rules.compile import (
 )
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.queues import StartBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class PosedRound:
         Poser of the round.
     data
         Observation of the objective; goals are a function of it and the tables.
+    due
+        Jobs that are due, with the rows that the tables have for them.
+    cut
+        Limit of these rows; None for none.
     """
 
     state: RoundState
@@ -68,6 +75,8 @@ class PosedRound:
     rules: OperatorRules
     poser: RoundPoser
     data: Any
+    due: DueRows = field(default_factory=DueRows)
+    cut: Cut | None = None
 
     @property
     def problem(self) -> RoundProblem:
@@ -108,11 +117,21 @@ class PosedRound:
 
     def under(self, rules: OperatorRules) -> PosedRound:
         """Return the same round under other rules."""
-        return self.poser.posed(self.state, self.plain, rules, self.data)
+        return self.poser.posed(self.state, self.plain, rules, self.data, self.cut)
+
+    def with_due(self, cut: Cut) -> PosedRound:
+        """Return the same round with fewer rows of due jobs."""
+        return self.poser.posed(self.state, self.plain, self.rules, self.data, cut)
+
+    def without_due(self, one: DueJob) -> PosedRound:
+        """Return the same round without the row of one due job."""
+        problem = without_row(self.problem, one.row, (one.job,))
+        return replace(self, view=replace(self.view, problem=problem))
 
     def whole(self) -> PosedRound:
         """Return the same round with all configurations, however large it becomes."""
-        return self.poser.posed(self.state, self.poser.whole(self.state), self.rules, self.data)
+        plain = self.poser.whole(self.state)
+        return self.poser.posed(self.state, plain, self.rules, self.data, self.cut)
 
     def with_one_more_node(self, like: int) -> PosedRound:
         """Return the same round with another idle, open node of the class and leaf of ``like``.
@@ -125,7 +144,8 @@ class PosedRound:
         larger = replace(cluster, nodes=(*cluster.nodes, one))
         state = replace(self.state, cluster=larger)
         rules = self.rules.with_node_like(cluster, like, one.name)
-        return self.poser.posed(state, self.poser.tables().view(state), rules, self.data)
+        plain = self.poser.tables().view(state)
+        return self.poser.posed(state, plain, rules, self.data, self.cut)
 
 
 class RoundPoser:
@@ -151,6 +171,8 @@ class RoundPoser:
     waste_filter
         Filter for workers that take turns; see
         `morph_opt.scheduling.decision.candidates.ests.elastic_slice`.
+    start_by
+        Rules of due jobs in addition to those of the operator.
     """
 
     def __init__(
@@ -163,7 +185,9 @@ class RoundPoser:
         promises: Promises | None = None,
         compact_from: int | None = None,
         waste_filter: float | None = None,
+        start_by: Sequence[StartBy] = (),
     ) -> None:
+        self._start_by = tuple(start_by)
         self.belief = belief
         self.objective = objective
         self.rules = rules or OperatorRules()
@@ -212,18 +236,27 @@ class RoundPoser:
         return favoured(problem, goals, self.promises.factor)
 
     def posed(
-        self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
+        self,
+        state: RoundState,
+        plain: RoundView,
+        rules: OperatorRules,
+        data: Any,
+        cut: Cut | None = None,
     ) -> PosedRound:
         """Pose a round from tables without rules and pairs, under these rules."""
         view = apply_rules(plain, state, rules)
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
+        start_by = (*self._start_by, *(r for r in rules.rules if isinstance(r, StartBy)))
+        due = due_rows(view.problem, state, start_by, cut) if start_by else DueRows()
+        if due.rows:
+            view = replace(view, problem=due.applied(view.problem))
         goals = goals_of(self.objective, view.problem, data)
         goals = (*ranks_above(view.problem, state, rules, goals[-1]), *goals)
         ranks = (*preferences(view.problem, state, rules), *ranks_below(view.problem, rules))
         fallback = self._fallback(view.problem, goals)
-        return PosedRound(state, plain, view, goals, fallback, ranks, rules, self, data)
+        return PosedRound(state, plain, view, goals, fallback, ranks, rules, self, data, due, cut)
 
 
 def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:

@@ -21,6 +21,7 @@ from morph_opt.core.domain import Allocation, PlanFamily, RoundState, Shape, Spa
 from morph_opt.inputs.perf.memory.filter import MemoryFilter
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.deadline import Deadline
+from morph_opt.scheduling.decision.due import DueJob
 from morph_opt.scheduling.decision.method import Evidence
 from morph_opt.scheduling.decision.pose import PosedRound
 from morph_opt.scheduling.explanation.case import Case, first_change, reached, small
@@ -30,6 +31,7 @@ from morph_opt.scheduling.explanation.report import (
     EXPLAIN,
     ClassValue,
     Displacement,
+    DuePrice,
     Effort,
     JobExplanation,
     Loss,
@@ -174,7 +176,17 @@ class _Round:
             prices=tuple(self._class_values()),
             jobs=tuple(explained),
             refusals=refusals.of(self._posed.poser.belief, state),
+            due=tuple(map(self._of_due, self._posed.due.rows[: self._effort.rules])),
         )
+
+    def _of_due(self, one: DueJob) -> DuePrice:
+        """Return the price of serving a due job, by a solve without its row."""
+        other = self._case.solve(self._posed.without_due(one))
+        price = None
+        if other.complete and other.selection is not None and self._solved.outcome.usable:
+            worth = self._level
+            price = other.selection.value(worth) - self._optimum.value(worth)
+        return DuePrice(self._posed.state.jobs[one.job].job.name, one.row, one.since_s, price)
 
     # --- one job ------------------------------------------------------------------------------
 

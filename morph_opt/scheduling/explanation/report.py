@@ -226,6 +226,29 @@ class PlanRefusal:
 
 
 @dataclass(frozen=True, slots=True)
+class DuePrice:
+    """Price of serving one due job in this round.
+
+    Parameters
+    ----------
+    job
+        Name of the job.
+    row
+        ``due``: it has to start. ``held``: it was due when it started, and keeps running.
+    since_s
+        Due instant.
+    price
+        Amount by which the optimum would rise if the job need not be served; None if the solver did
+        not tell.
+    """
+
+    job: str
+    row: str
+    since_s: float
+    price: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RoundExplanation:
     """Explanation of a round's decision.
 
@@ -241,6 +264,8 @@ class RoundExplanation:
         Optimum of the linear relaxation, within the optima of goals that rank higher.
     prices, jobs, refusals
         See the classes.
+    due
+        Prices of serving due jobs, the first of `Effort.rules`; JSON lacks it if there are none.
     """
 
     round: int
@@ -253,11 +278,14 @@ class RoundExplanation:
     prices: tuple[ClassValue, ...]
     jobs: tuple[JobExplanation, ...]
     refusals: tuple[PlanRefusal, ...]
+    due: tuple[DuePrice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
         plain = _plain(self)
         assert isinstance(plain, dict)
+        if not self.due:
+            del plain["due"]
         return plain
 
 

@@ -7,6 +7,7 @@ from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.table import Table
 from morph_opt.scheduling.explanation.report import (
     EXPLAIN,
+    DuePrice,
     JobExplanation,
     Option,
     RoundExplanation,
@@ -52,13 +53,14 @@ def explanation_text(found: RoundExplanation) -> str:
         ).to_text(),
     ]
     notes = [line for job in found.jobs for line in _notes(job)]
+    served = [_of_due(one, found.unit) for one in found.due]
     refused = [
         f"{r.model} on {r.node_type}: {r.plan} on {r.shapes[0]}"
         + (f" and {len(r.shapes) - 1} more" if len(r.shapes) > 1 else "")
         + f" {r.reason}"
         for r in found.refusals
     ]
-    for block in (notes, refused):
+    for block in (notes, served, refused):
         lines += ["", *block] if block else []
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -81,7 +83,16 @@ def job_text(found: RoundExplanation, job: str) -> str:
     first = f"{job}: {got}"
     first += "" if mine.granted is None else f" (worth {value}, price {price})"
     second = "" if mine.best is None else f"; {best} would be worth {other}, price {cost}"
-    return "\n".join((f"{first}{second}: {reason}", *_notes(mine)))
+    served = [_of_due(one, found.unit) for one in found.due if one.job == job]
+    return "\n".join((f"{first}{second}: {reason}", *_notes(mine), *served))
+
+
+def _of_due(one: DuePrice, unit: str) -> str:
+    """Return one line on the price of serving a due job."""
+    what = "has to start" if one.row == "due" else "keeps running"
+    price = "at a price that is not known" if one.price is None else f"for {_number(one.price)}"
+    unit = "" if one.price is None else f" {unit}"
+    return f"{one.job}: due since {one.since_s:g} s, {what} {price}{unit} of the others' value"
 
 
 def _job_row(job: JobExplanation) -> tuple[str, ...]:

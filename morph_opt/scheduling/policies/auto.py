@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.core.domain import Job, PlanFamily, RoundState
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.promises import FACTOR, Promises
+from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.blind import Durations
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 _WORKERS = {PlanFamily.EST}
+DUE_AFTER = StartBy(wait_s=8 * HOUR_S, per_run_second=4.0)
+"""Rule of ``auto`` where jobs may be stopped (docs/decisions/0050-due-jobs.md)."""
 
 
 class OnGuesses(Objective[bool]):
@@ -53,6 +57,11 @@ def promises_for(options: DecisionOptions) -> Promises:
     if options.promises is not None:
         return Promises.parse(options.promises)
     return Promises(FACTOR) if options.objective == AUTO else Promises()
+
+
+def start_by_for(options: DecisionOptions) -> tuple[StartBy, ...]:
+    """Return the rules of due jobs that an objective has by itself: one under ``auto``."""
+    return (DUE_AFTER,) if options.objective == AUTO else ()
 
 
 def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:

@@ -15,6 +15,7 @@ from morph_opt.core.domain import Allocation, RoundState
 from morph_opt.core.domain.arguments import require_type
 from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.extend import import_path, require_kind
+from morph_opt.scheduling.decision.due import Late
 from morph_opt.scheduling.decision.method import Evidence
 
 
@@ -54,6 +55,8 @@ class RoundReport(MissingEqual):
         policy did not decide that.
     slo_dropped, slo_restored
         Jobs whose SLO the policy gave up in this round, or holds to again, by name.
+    late
+        Jobs that are due and do not start, in the order of their due instants, with the reason.
     candidates_ms, build_ms, solve_ms, place_ms, check_ms
         Wall times of the steps.
     """
@@ -73,6 +76,7 @@ class RoundReport(MissingEqual):
     guarantees_possible: bool | None = None
     slo_dropped: tuple[str, ...] = ()
     slo_restored: tuple[str, ...] = ()
+    late: tuple[Late, ...] = ()
     candidates_ms: float = 0.0
     build_ms: float = 0.0
     solve_ms: float = 0.0
@@ -98,11 +102,11 @@ class Decision:
         The round as it was posed and solved, for explanations; None for policies without one.
     steady
         Whether it changed nothing, and the policy would decide just the same at later boundaries
-        until a job arrives or completes or a node changes. The engine then need not call a policy
-        that does not remember (`Policy.remembers`).
+        until a job arrives or completes, a node changes, or ``next_s``. The engine then need not
+        call a policy that does not remember (`Policy.remembers`).
     next_s
-        Instant at which the policy wants to decide again if nothing happens before, where rounds
-        begin at events; None for none. Rounds at intervals ignore it.
+        Instant at which the policy wants to decide again if nothing happens before; None for none.
+        It begins a round where rounds begin at events, and ends a steady decision elsewhere.
     reason
         Function from the name of a job of the round to why it got what it got, in a sentence, valid
         until the policy decides again; None for policies that state none.

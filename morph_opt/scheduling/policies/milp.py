@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
 from formulations.round.rules import broken_rule
-from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from formulations.tolerances import CLAIM, SAME_VALUE
 from morph_opt.core.domain import Allocation, InputError, RoundState
 from morph_opt.core.domain.errors import ContractError, typed
 from morph_opt.core.domain.nearest import unknown
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
 from morph_opt.scheduling.decision.at_best import at_best, lasts_until_event
+from morph_opt.scheduling.decision.due import Cut
 from morph_opt.scheduling.decision.fallback import best_at_hand, without_goals
 from morph_opt.scheduling.decision.filling import completed, with_selection
 from morph_opt.scheduling.decision.ladder import Ladder
@@ -151,8 +153,7 @@ class MilpPolicy(Policy):
         posed = self._poser.pose(state)
         laps.end("candidates")
         settled = None if self._every else at_best(posed)
-        solved = settled or self._method.solve(posed, self._limits)
-        posed = solved.posed or posed
+        posed, solved = (posed, settled) if settled else self._solved(posed)
         laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)
@@ -179,7 +180,20 @@ class MilpPolicy(Policy):
         report = self._report(posed, solved, selection, value, laps)
         evidence = Evidence(posed, solved, selection)
         steady = settled is not None or (solved.complete and lasts_until_event(posed, selection))
-        return Decision(allocation, report, evidence, steady=steady)
+        next_s = posed.due.next_s if posed.due.next_s < math.inf else None
+        return Decision(allocation, report, evidence, steady=steady, next_s=next_s)
+
+    def _solved(self, posed: PosedRound) -> tuple[PosedRound, Solved]:
+        """Solve a round; without the last rows of due jobs as long as they leave no decision."""
+        solved = self._method.solve(posed, self._limits)
+        while posed.due.rows and solved.selection is None:
+            if solved.outcomes[0].status is Status.INFEASIBLE:
+                cut = Cut(len(posed.due.rows) - 1, "no decision starts all due jobs together")
+            else:
+                cut = Cut(0, "no decision that starts it was found in time")
+            posed = posed.with_due(cut)
+            solved = self._method.solve(posed, self._limits)
+        return solved.posed or posed, solved
 
     def _settled(
         self, posed: PosedRound, goals: tuple[Level, ...], selection: Selection
@@ -248,6 +262,8 @@ class MilpPolicy(Policy):
                 status = str(Status.OPTIMAL)
         short, shortfall = shortfall_of(posed.problem, selection)
         dropped, restored = self._poser.objective.slo_changes()
+        jobs = zip(posed.state.jobs, selection.choice.tolist(), strict=True)
+        waiting = {known.job.name for known, option in jobs if option == NONE}
         gap, of_gain = relative_gap(value, bound), _gap_of_gain(posed.problem, worth, value, bound)
         laps.end("check")
         return RoundReport(
@@ -266,6 +282,7 @@ class MilpPolicy(Policy):
             guarantees_possible=solved.promised,
             slo_dropped=dropped,
             slo_restored=restored,
+            late=tuple(late for late in posed.due.late if late.job in waiting),
             candidates_ms=laps.ms["candidates"],
             build_ms=solved.times.build_ms,
             solve_ms=solved.times.solve_ms,

@@ -25,7 +25,8 @@ from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules
-from morph_opt.scheduling.policies.auto import AUTO, promises_for
+from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.policies.auto import AUTO, promises_for, start_by_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
@@ -213,6 +214,7 @@ def _milp(
         promises=promises_for(options),
         compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
+        start_by=start_by_for(options),
     )
     return MilpPolicy(poser, method, limits, every=options.method == "exact")
 
@@ -300,6 +302,8 @@ class Decider:
         # Rules of a snapshot that the policy does not obey itself; others are refused before.
         ruled = self.is_baseline and bool(options.rules.rules) and not self.obeys(options.rules)
         self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
+        if ruled and any(isinstance(rule, StartBy) for rule in options.rules.rules):
+            raise InputError("start_by is a rule of policy milp only", field="rules")
         if ruled:
             policy: Policy = Ruled(self.policy.make(belief, options), options.rules, belief)
         elif self.objective is None:

@@ -35,6 +35,7 @@ from morph_opt.simulation.events.log import (
     Ended,
     EndReason,
     Event,
+    LateStart,
     NodeChanged,
     NodeStatus,
     Preempted,
@@ -95,10 +96,11 @@ class Engine:
         self._completions = Completions(self._active)
         self._boundary = 0  # of the instant 0, at which nothing is decided
         self._now_s = 0.0
-        self._asked_s = math.inf  # instant that the policy named, where rounds begin at events
+        self._asked_s = math.inf  # instant at which the policy wants to decide again
         self._idle_rounds = 0
         self._last: RoundDecided | None = None  # of a round that changed nothing
         self._last_completion_s = 0.0
+        self._late: dict[str, str] = {}  # reason of each job that is late
         self._searches = Searches(trace)
         self._decision_due = False
         self._ended = False
@@ -188,12 +190,20 @@ class Engine:
             (SloChange.RESTORED, decision.report.slo_restored),
         ):
             self._events += [SloChanged(self.now_s, name, change) for name in names]
+        self._say_late(decision.report)
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
         self._asked_s = math.inf if decision.next_s is None else decision.next_s
         decided = self._decided(decision.report)
         self._last = None if left or fresh or regrouped else decided
         self._events.append(decided)
         self._decision_due = False
+
+    def _say_late(self, report: RoundReport) -> None:
+        """Record jobs that are due and do not start, once per reason."""
+        for late in report.late:
+            if self._late.get(late.job) != late.why:
+                self._late[late.job] = late.why
+                self._events.append(LateStart(self.now_s, late.job, late.since_s, late.why))
 
     def _decided(self, report: RoundReport) -> RoundDecided:
         """Return the event of the round whose decision has been applied."""
@@ -222,7 +232,8 @@ class Engine:
         # Go through `advance` if (1) the last round changed an allocation, or none was decided;
         # (2) this boundary is not decided yet; (3) a search is open, whose trials `advance` cuts;
         # (4) the replay has stalled, which `advance` ends; (5) the horizon comes before the next
-        # boundary; (6) a job arrives by then; or (7) a node changes or a job completes by then.
+        # boundary; (6) a job arrives by then; or (7) a node changes, a job completes or the
+        # policy wants to decide by then.
         # Where rounds begin at events, something happens at each.
         if (
             config.at_events
@@ -232,7 +243,7 @@ class Engine:
             or self._idle_rounds >= config.stall_rounds
             or (config.until_s is not None and time_s > config.until_s)
             or (self._arrived < len(jobs) and jobs[self._arrived].submission_s <= time_s)
-            or min(self._nodes.next_s, self._completions.next_s) <= time_s
+            or min(self._nodes.next_s, self._completions.next_s, self._asked_s) <= time_s
         ):
             return False
         self._boundary += 1
@@ -358,6 +369,7 @@ class Engine:
 
     def _start(self, assignment: Assignment, iteration_s: float) -> None:
         live = self._active[assignment.job]
+        self._late.pop(assignment.job, None)
         kind = StartKind.RESUME if live.starts else StartKind.FIRST
         if live.running is not None:
             kind = StartKind.CHANGE

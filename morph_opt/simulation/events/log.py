@@ -189,6 +189,19 @@ class SloChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class LateStart:
+    """Job that is due and does not start; said again only if the reason changes.
+
+    ``since_s`` is its due instant. It ends with the job's next ``Started``.
+    """
+
+    time_s: float
+    job: str
+    since_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDecided:
     """Round whose decision has been applied; last event of a boundary.
 
@@ -233,6 +246,7 @@ Event = (
     | Cancelled
     | NodeChanged
     | SloChanged
+    | LateStart
     | RoundDecided
     | Ended
 )
@@ -248,6 +262,7 @@ _LABELS: dict[type[Event], str] = {
     Cancelled: "cancel",
     NodeChanged: "node",
     SloChanged: "slo",
+    LateStart: "late",
     RoundDecided: "round",
     Ended: "end",
 }

@@ -18,6 +18,7 @@ from morph_opt.simulation.events.log import (
     EndReason,
     Event,
     InitialJob,
+    LateStart,
     Preempted,
     RoundDecided,
     Shared,
@@ -187,6 +188,10 @@ class JobRecord:
         another plan without a stop.
     slo_drops
         Number of times that the policy gave up its SLO.
+    late_since_s
+        Due instant at which the policy wanted to start the job, while it is late.
+    late_s
+        Longest time from a due instant to the start that came late; 0 if none did.
     before
         Event that describes it in the state from which the replay began; None without one.
     held_at_first
@@ -202,8 +207,16 @@ class JobRecord:
     node_failures: int = 0
     changes: int = 0
     slo_drops: int = 0
+    late_since_s: float | None = None
+    late_s: float = 0.0
     before: InitialJob | None = None
     held_at_first: bool = False
+
+    def end_lateness(self, time_s: float) -> None:
+        """Count the time since the due instant of a job that is late no more."""
+        if self.late_since_s is not None:
+            self.late_s = max(self.late_s, time_s - self.late_since_s)
+            self.late_since_s = None
 
     @property
     def starting_s(self) -> float | None:
@@ -366,10 +379,11 @@ class HistoryReader:
                 self._record(event.job).submitted = True
             case InitialJob():
                 self._record(event.job).before = event
-            case Started(kind=StartKind.HELD):
-                self._record(event.job).held_at_first = True
-            case Started(kind=StartKind.CHANGE):
-                self._record(event.job).changes += 1
+            case Started():
+                record = self._record(event.job)
+                record.held_at_first = record.held_at_first or event.kind is StartKind.HELD
+                record.changes += event.kind is StartKind.CHANGE
+                record.end_lateness(event.time_s)
             case Preempted():
                 record = self._record(event.job)
                 record.preemptions += event.cause is StopCause.POLICY
@@ -378,8 +392,11 @@ class HistoryReader:
                 self._record(event.job).finish_s = event.time_s
             case Cancelled():
                 self._record(event.job).cancelled_s = event.time_s
+                self._record(event.job).end_lateness(event.time_s)
             case SloChanged():
                 self._record(event.job).slo_drops += event.change is SloChange.DROPPED
+            case LateStart():
+                self._record(event.job).late_since_s = event.since_s
             case RoundDecided():
                 self._rounds.add(event)
             case Ended():
@@ -402,6 +419,8 @@ class HistoryReader:
             r.finish_s is None and r.cancelled_s is None for r in self._records.values()
         ):
             raise InputError("the event log is not one of this trace", field="events")
+        for record in self._records.values():
+            record.end_lateness(self._ended.time_s)
         return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)
 
     def _keep(self, ended: Iterable[Segment]) -> None:

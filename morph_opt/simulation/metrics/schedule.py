@@ -173,6 +173,9 @@ def service_metrics(history: History) -> dict[str, Scalar]:
     cancelled = sum(record.cancelled_s is not None for record in history.jobs)
     if cancelled:
         found["cancelled_jobs"] = cancelled
+    late_s = [record.late_s for record in history.jobs if record.late_s > 0.0]
+    if late_s:
+        found |= {"late_jobs": len(late_s), "late_max_s": max(late_s)}
     return found
 
 

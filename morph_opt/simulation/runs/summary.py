@@ -225,6 +225,17 @@ class Summary(MissingEqual):
         "where there are any, jobs that their search ended ([time "
         "slices](formulations/feedback.md#searches)); no figure of completion counts them",
     )
+    late_jobs: int | None = _figure(
+        "where there are any, jobs that were [due](formulations/due.md) and did not start (events "
+        "`late`)",
+        "",
+        "counted",
+    )
+    late_max_s: float = _figure(
+        "longest time from such a due instant to the start",
+        "s",
+        "until *E*, or cancelled",
+    )
     packed_jobs: int | None = _figure("with packing only: jobs that ever had a partner")
     packed_gpu_share: float = _figure(
         "with packing only: GPU-seconds held by two jobs / GPU-seconds held", "1", "until *E*"

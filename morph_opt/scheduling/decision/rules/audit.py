@@ -29,6 +29,7 @@ from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
 )
 from morph_opt.scheduling.decision.rules.quota_tree import quota_trees
@@ -109,7 +110,7 @@ def audit(
             found += _in_maintenance(state, granted, rule)
         elif isinstance(rule, StrictOrder):
             found += _out_of_order(state, granted, rule)
-        elif not isinstance(rule, CohortQuota | Priority | NodePreference):
+        elif not isinstance(rule, CohortQuota | Priority | NodePreference | StartBy):
             found += _of_jobs(state, granted, rule)
     found += _over_cohorts(state, granted, rules)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]

@@ -18,6 +18,7 @@ from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
     require_trees,
 )
@@ -242,6 +243,7 @@ Rule = (
     | StrictOrder
     | Priority
     | NodePreference
+    | StartBy
 )
 
 

@@ -1,11 +1,11 @@
-"""Rules of queues: trees of quotas, orders, priorities and preferred nodes."""
+"""Rules of queues: trees of quotas, orders, due starts, priorities and preferred nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from morph_opt.core.domain import InputError
+from morph_opt.core.domain import InputError, Job
 from morph_opt.core.domain._validate import (
     MOST_WHOLE,
     require_finite,
@@ -13,10 +13,14 @@ from morph_opt.core.domain._validate import (
     require_name,
     require_unique,
 )
+from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 
 _SHOWN = 4
 """Largest number of jobs that a sentence names."""
+
+_MOST = 1e9
+"""Largest seconds and factor of a due instant: 32 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,55 @@ class NodePreference:
         """The rule as a sentence."""
         shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
         return f"node_preference: {shown} prefer {', '.join(self.node_types)}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartBy:
+    """Rule: jobs that have waited for their due time start next, and then run until they end.
+
+    A job is due once it has been without GPUs for ``wait_s + per_run_second * min(d,
+    longest_run_s)`` seconds since its submission, with d the believed run time of its whole
+    request, on the slowest GPU type that it can use. Of several rules that name a job, the
+    earliest due instant counts.
+
+    Parameters
+    ----------
+    wait_s
+        Seconds that any job may wait.
+    per_run_second
+        Further seconds per second of believed run time.
+    jobs
+        Patterns of the jobs' names.
+    least_gpus
+        Smallest request that the rule is about, in GPUs.
+    longest_run_s
+        Largest run time that counts; it keeps due instants of overestimated jobs near.
+    """
+
+    wait_s: float
+    per_run_second: float = 0.0
+    jobs: tuple[str, ...] = ("*",)
+    least_gpus: int = 1
+    longest_run_s: float = 8 * HOUR_S
+
+    def __post_init__(self) -> None:
+        require_patterns("start_by.jobs", self.jobs)
+        require_int("start_by.least_gpus", self.least_gpus, at_least=1)
+        for field in ("wait_s", "per_run_second", "longest_run_s"):
+            require_finite(f"start_by.{field}", getattr(self, field), at_least=0.0, at_most=_MOST)
+
+    def names(self, job: Job) -> bool:
+        """Return whether the rule is about a job."""
+        return job.requested_gpus >= self.least_gpus and matches(job.name, self.jobs)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
+        about = "jobs" if self.jobs == ("*",) else f"jobs {shown}"
+        wide = "" if self.least_gpus == 1 else f" of {self.least_gpus} GPUs and more"
+        more = f" and {self.per_run_second:g} x their run time" if self.per_run_second else ""
+        return f"start_by: {about}{wide} start within {self.wait_s:g} s{more} of waiting"
 
 
 def require_trees(quotas: Iterable[CohortQuota]) -> None:

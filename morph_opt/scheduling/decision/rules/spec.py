@@ -23,6 +23,7 @@ from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
 )
 
@@ -38,6 +39,7 @@ KINDS: dict[str, type[Rule]] = {
     "strict_order": StrictOrder,
     "priority": Priority,
     "node_preference": NodePreference,
+    "start_by": StartBy,
 }
 """Class of rule by the name of its table array, ``[[quota]]`` and so on."""
 

@@ -1,0 +1,91 @@
+"""Due jobs in replays: on time after steady rounds, and alike in a run that was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from morph_opt.core.domain import Trace
+from morph_opt.replay.run import replay
+from morph_opt.scheduling.decision.rules.model import GangLimit, NonPreemptible, OperatorRules, Rule
+from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.simulation.engine.config import ReplayConfig
+from morph_opt.simulation.events.log import Event, LateStart, RoundDecided, Started
+from tests.engine.toys import ToySpeeds, cluster, job
+from tests.replay.test_standing import Asked
+
+RIGID = ToySpeeds(counts=(2, 8))
+SMALL = ToySpeeds(counts=(2,))
+CONFIG = ReplayConfig(restart_s=30.0)
+
+
+def policy(speeds: ToySpeeds, *rules: Rule, every: bool = False) -> Asked:
+    """The MILP under these rules; ``every``: asked in every round."""
+    options = PolicyOptions(objective="jct", rules=OperatorRules(rules))
+    return Asked(make_policy("milp", speeds, options), every)
+
+
+def started(events: tuple[Event, ...], name: str) -> float:
+    """Instant of a job's first start."""
+    return next(e.time_s for e in events if isinstance(e, Started) and e.job == name)
+
+
+GANGS = GangLimit(("gang*",), 8), GangLimit(("s*",), 2, 2)
+
+# Gangs of 8 among jobs of 2: each of them is worth more, and one comes every two minutes.
+STREAM = Trace.of(
+    "stream",
+    (
+        job("gang", 30.0, 2000, 8),
+        job("gang2", 100.0, 2000, 8),
+        *(job(f"s{i:02}", 40.0 + 120.0 * i, 120, 2) for i in range(16)),
+    ),
+)
+
+
+def test_a_gang_starts_at_the_first_boundary_after_its_due_instant() -> None:
+    where = cluster(1, 8)
+    without = replay(STREAM, where, policy(RIGID, *GANGS), RIGID, CONFIG).events
+    due = replay(STREAM, where, policy(RIGID, *GANGS, StartBy(1200.0)), RIGID, CONFIG).events
+    assert started(without, "gang") > 1500.0
+    assert started(due, "gang") == 1260.0
+    # It is not stopped again.
+    assert sum(isinstance(e, Started) and e.job == "gang" for e in due) == 1
+
+
+def test_an_interrupted_run_with_due_jobs_is_finished_as_if_it_had_not_been(
+    tmp_path: Path,
+) -> None:
+    where, rules = cluster(1, 8), (*GANGS, StartBy(1200.0))
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    log = replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=whole).events
+    assert any(isinstance(event, LateStart) for event in log)
+
+    class Stop(Exception):
+        pass
+
+    def stop(event: RoundDecided, _: int) -> None:
+        if event.index == 24:
+            raise Stop
+
+    with pytest.raises(Stop):
+        replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=part, progress=stop)
+    replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=part, resume=True)
+    assert (part / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
+
+
+def test_steady_rounds_end_at_the_next_due_instant() -> None:
+    """All GPUs are held by a job that stays: nothing can start, and that is said in time."""
+    trace = Trace.of("two", (job("a", 0.0, 2000, 2), job("b", 70.0, 10, 2)))
+    rules = NonPreemptible(("*",)), StartBy(1000.0)
+    logs = []
+    for every in (False, True):
+        made = policy(SMALL, *rules, every=every)
+        logs.append(replay(trace, cluster(1, 2), made, SMALL, CONFIG).events)
+        rounds = sum(isinstance(event, RoundDecided) for event in logs[-1])
+        assert (made.asked < rounds // 2) is not every
+    assert logs[0] == logs[1]
+    late = [event for event in logs[0] if isinstance(event, LateStart)]
+    assert [(one.time_s, one.job, one.since_s) for one in late] == [(1080.0, "b", 1070.0)]
