@@ -21,10 +21,10 @@ class Tables:
     """Largest value of the jobs from each place on, by the GPUs left for them.
 
     With several goals there is a table per goal. An item is *tight* for a goal at a place and a
-    state if taking it there loses no more of the goal than decisions may lose: the goal's table at
-    the state, less the item's value and less the table of the jobs after it on the GPUs left, is no
-    more than the goal's best value less its least one. The table of the next goal is over tight
-    items alone (theorem 5 of docs/formulations/knapsack.md).
+    state if taking it there loses no more of the goal than decisions may lose. Its loss is the
+    goal's table at the state, less the item's value, less the table of the jobs after it on the
+    GPUs left. Decisions may lose the goal's best value less its least one. The table of the next
+    goal is over tight items alone (theorem 5 of docs/formulations/knapsack.md).
 
     Parameters
     ----------

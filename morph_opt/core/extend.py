@@ -113,10 +113,9 @@ _NOT_A_USERS = {"morph_opt", "formulations", *sys.stdlib_module_names}
 def blamed_on(error: BaseException) -> str | None:
     """Return a message for an error that passed through user code, else None.
 
-    It names the import path or entry point, and file, line and text of the place in the user's
-    package that the error passed last: an error of ours that a wrong argument caused is found at
-    the call with that argument. An `InputError` that the user's own code raises keeps its own
-    message.
+    It names the import path or entry point, and file, line and text of the last place in the user's
+    package that the error passed. So an error of ours that a wrong argument caused is shown at the
+    call with that argument. An `InputError` that the user's own code raises keeps its own message.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
     raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""

@@ -1,11 +1,11 @@
 """Search for the smallest fleet that keeps an SLO: explore, then confirm on fresh workloads.
 
-Bounds first: what they refuse at N is refused below N. Then doubling to the first pass and
-bisection on exploration workloads. More nodes are not always better, so N - 1 has to fail and
-N + 1 and N + 2 have to pass; where they do not, the answer states it and takes the smallest N above
-which all that was tested passes. The fleet that is named so is tested on fresh workloads, and then
-smaller ones on the same, one node at a time, as long as they are confirmed; where it is not itself,
-larger ones are.
+Bounds come first: a size below one that they refuse is refused, too. Then the size is doubled to
+the first pass and bisected on exploration workloads. More nodes are not always better, so N - 1 has
+to fail and N + 1 and N + 2 have to pass; otherwise the answer states it and takes the smallest N
+above which all tested sizes pass. This size is tested on fresh workloads, and while it is
+confirmed, the next smaller one on the same workloads; if it is not confirmed itself, larger sizes
+are tested.
 """
 
 from __future__ import annotations

@@ -171,10 +171,10 @@ class Confirmations:
     def test(self, at: Callable[[int], Scenario], what: str) -> Confirmation:
         """Test the scenarios that ``at`` makes, one per seed, at the present level of error.
 
-        As long as tests confirm, those that follow have the same error: of a sequence that is fixed
-        before and ends at the first test that does not confirm, one at most errs first (Maurer,
-        Hothorn and Lehmacher 1995). One that does not confirm ends the sequence, and the next level
-        begins another.
+        While tests confirm, the following ones have the same error: in a sequence of tests that is
+        fixed before and ends at the first one that does not confirm, only one test can err first
+        (Maurer, Hothorn and Lehmacher 1995). A test that does not confirm ends the sequence, and
+        the next level begins another.
 
         Raises
         ------

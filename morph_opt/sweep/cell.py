@@ -1,9 +1,9 @@
 """Cell of a sweep: one replay, and the key under which its result is kept.
 
-The key is the SHA-256 of a document in canonical JSON: the scenario with every file replaced by its
-name and digest, what is kept, and what can change the bytes of a result: the versions of Python,
-numpy, scipy, networkx and the solver, and a digest of the installed sources. No ``repr``, no times
-of files.
+The key is the SHA-256 of a document in canonical JSON. It has the scenario, with every file
+replaced by its name and digest, the kept files, and all that can change the bytes of a result: the
+versions of Python, numpy, scipy, networkx and the solver, and a digest of the installed sources. It
+has no ``repr`` and no times of files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check whether a configuration has a place on the empty cluster, span by span.
 
-A place is one node of the class per part, with the parts' GPUs, threads, host memory and network
-share, whose tightest common part of the topology is the configuration's span; a place in several
-leaves takes network share of the uplink of every leaf that it touches.
+A place has one node of the class per part, with the part's GPUs, threads, host memory and network
+share. The tightest part of the topology that contains these nodes is the configuration's span. A
+place in several leaves takes network share of the uplink of each of them.
 """
 
 from __future__ import annotations

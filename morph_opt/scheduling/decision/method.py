@@ -103,11 +103,11 @@ class Solved:
 class RoundMethod(Protocol):
     """Method that solves posed rounds.
 
-    Its contract: levels are maximised in order, each subject to what was reached for those before
-    it; promises to guaranteed jobs are hard rows, and ``fallback_levels`` replace the levels only
-    if not all can be kept; every outcome's bound is an upper bound of its level over all decisions
-    that keep to the levels before it; ``Status.INFEASIBLE`` of the first outcome means that the
-    rules leave no decision at all.
+    Levels are maximised in order, each subject to what was reached for those before it. Promises to
+    guaranteed jobs are hard rows; ``fallback_levels`` replace the levels only if not all promises
+    can be kept. Every outcome's bound is an upper bound of its level over all decisions that keep
+    to the levels before it. ``Status.INFEASIBLE`` of the first outcome means that the rules leave
+    no decision at all.
     """
 
     @property

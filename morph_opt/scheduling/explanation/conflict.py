@@ -1,10 +1,9 @@
 """Smallest sets of conflicting items: irreducible first, then smallest.
 
 Conflicts are monotone: a superset of a conflict is one. A deletion filter (Chinneck & Dravnieks,
-ORSA J. Computing 1991) leaves an irreducible set in one test per item. Smaller ones are then
-looked for by size; every set that proves consistent is grown to a maximal consistent one, inside
-of which no conflict can lie, and subsets of those are passed over (the hitting-set duality of
-Reiter 1987, Liffiton et al. 2016).
+ORSA J. Computing 1991) leaves an irreducible set in one test per item. Smaller ones are then tested
+by size. Every set that proves consistent is grown to a maximal consistent one; its subsets contain
+no conflict and are skipped (the hitting-set duality of Reiter 1987, Liffiton et al. 2016).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """AlloX (EuroSys'20): match waiting jobs to GPU types and queue positions for the least total time.
 
-On machines of several types the sum of completion times of single-machine jobs is least where each
-job takes a type and a place k from the end of a machine's line at a cost of ``k d``, d its seconds
-there: whoever runs k-th from the end delays k jobs, itself among them (Horn 1973). That is an
-assignment problem, which `least_total` solves. Page: ``docs/published-heuristics.md``.
+Each job of a single machine takes a type and a place in a machine's queue. The job that runs k-th
+from the end, for d seconds, delays k jobs, itself among them, and so adds ``k d`` to the sum of
+completion times (Horn 1973). The least sum is an assignment problem, which `least_total` solves.
+Page: ``docs/published-heuristics.md``.
 """
 
 from __future__ import annotations

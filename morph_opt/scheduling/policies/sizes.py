@@ -179,9 +179,9 @@ class SizeModel:
     def remaining(self, log_gpus: Floats, attained: Floats, start: Floats) -> Floats:
         """Return the work left, as the reciprocal Gittins index after ``attained``, shape (J,).
 
-        The least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work to be
-        spent per completion if every run interval has to begin with a start of s, but for the
-        start of the first, which the scheduling rule adds itself.
+        It is the least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work per
+        completion if every run interval begins with a start of cost s. The start of the first
+        interval is left out, because the scheduling rule adds it itself.
 
         Parameters
         ----------

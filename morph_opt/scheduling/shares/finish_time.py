@@ -1,9 +1,9 @@
 """Smallest largest finish-time ratio: by tangents, and by bisection at the limit of precision.
 
 With ``q = 1 / ratio`` the demand of job j is ``r_j / (D_j / q - t_j)``: its remaining steps over
-the time that is left to it. A job that has waited long against what it still has to do makes that a
-difference of two large numbers; it is formed from ``1/q`` less the ratio that every job needs
-alone, and can then never fall below the time on the fastest type.
+the time that is left to it. For a job that has waited much longer than it still has to run, that
+time is a difference of two large numbers. It is therefore computed from ``1/q`` less the ratio that
+every job needs alone, so that it never falls below the time on the fastest type.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ another job key -> [its own, the other's] steps/s while both share the same GPUs
 ``<name>_unconsolidated`` holds the speeds of gangs that are spread over several nodes.
 
 A step of a gang of 4 covers four times the samples of a step of one GPU, so step counts of
-different gang sizes do not compare: the speed model keeps every (job type, gang) as a model of its
-own, ``"ResNet-18 (batch size 16) x2"``, which runs on exactly that many GPUs.
+different gang sizes do not compare. Therefore every (job type, gang) is a model of its own, such as
+``"ResNet-18 (batch size 16) x2"``, which runs on exactly this number of GPUs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Gavel's policy ``gandiva``: random pairs while GPUs are short, equal shares for all.
 
-As in the published code pairs are of equal gangs, drawn when the shares are solved, and parted
-when their speeds, relative to those alone and added up over both jobs and all GPU types, are below
-1 (the paper's Gandiva adds up over the two jobs); a type on which they cannot share parts them
-everywhere. Pairs that would be parted at once for that, and jobs with a guarantee, are not tried.
+As in the published code, pairs have equal gangs and are drawn when the shares are solved. They are
+parted if the sum of their relative speeds over both jobs and all GPU types is below 1 (the paper's
+Gandiva adds up over the two jobs), and if they cannot share on some type. Pairs that would be
+parted at once, and jobs with a guarantee, are not tried.
 """
 
 from __future__ import annotations
