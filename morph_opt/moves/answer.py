@@ -37,13 +37,13 @@ class Move:
     job
         Name of the job.
     before, after
-        What it holds before and after the step; None for nothing.
+        Holdings of the job before and after the step; None for nothing.
     loss_gpu_s
         GPU-seconds that the job loses by the step; 0 for a start.
     restart_s, lost_s
         Seconds of start-up and of lost progress in it.
     why
-        What it is for.
+        Purpose of the step.
     """
 
     kind: str
@@ -113,7 +113,7 @@ class Moves:
     gap
         Relative distance between the two.
     table
-        What becomes free with how many moves; empty unless asked for.
+        Places that become free, by number of moves; empty unless requested.
     reason
         Why there is no answer, or nothing to do; "" if there are steps.
     left_alone

@@ -31,7 +31,7 @@ class Change:
     job
         Number of the job.
     before, after
-        What it holds, by node; empty for a job that waits or is stopped for good.
+        Holdings by node; empty for a job that waits or is stopped for good.
     cost
         Cost of a stop in between.
     """
@@ -82,7 +82,7 @@ def in_order(
     changes
         Changes that fit together at the end.
     free
-        What is free at first on every node that they name.
+        Initially free amounts on every node that they name.
     apart
         Whether changes without a common node do not concern each other.
     """

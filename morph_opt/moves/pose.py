@@ -34,7 +34,7 @@ class PosedQuestion:
     Parameters
     ----------
     question, state, rules
-        What was asked of which state, and the rules that hold, exempt jobs included.
+        Question, its state, and the rules that hold, exempt jobs included.
     view
         Round of moves under the rules, without places.
     problem

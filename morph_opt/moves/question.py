@@ -43,7 +43,8 @@ class Freed:
     gpu_type
         GPU type or node type, also its beginning, in any case; None for any.
     inside
-        What contains a slot: ``"node"``, ``"nvlink domain"`` or ``"leaf"``; None for anything.
+        Part of the network that contains a slot: ``"node"``, ``"nvlink domain"`` or ``"leaf"``;
+        None for anything.
     """
 
     count: int

@@ -86,7 +86,7 @@ class Noise:
 
     @property
     def width(self) -> float:
-        """Difference below which two alternatives are not told apart."""
+        """Difference below which two alternatives count as equal."""
         return self.high - self.low
 
     def hides(self, difference: float) -> bool:

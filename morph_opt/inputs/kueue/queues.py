@@ -90,7 +90,7 @@ class Fungibility:
     when_can_borrow, when_can_preempt
         ``"MayStopSearch"`` or ``"TryNextFlavor"``.
     preference
-        What is worse in a flavor: ``"BorrowingOverPreemption"`` prefers the one that borrows,
+        Preference between flavors: ``"BorrowingOverPreemption"`` prefers the one that borrows,
         ``"PreemptionOverBorrowing"`` the one that preempts.
     """
 

@@ -47,7 +47,7 @@ class Admission:
     since_s
         Instant of the admission.
     places
-        Labels of a domain of nodes, and GPUs there, where the document says it.
+        Labels of a domain of nodes, and GPUs there, if the document states them.
     waits
         Whether it has quota and waits for admission checks.
     """

@@ -260,7 +260,7 @@ def _one_type(row: Fields, gpus: Mapping[str, int]) -> tuple[str, frozenset[int]
     """Return a node's type with the most free GPUs, and the free GPUs of its other types.
 
     Types have the indices in the order of the node's ``gres``. None if ``gres_used`` does not
-    tell the types apart, or contradicts that order.
+    distinguish the types, or contradicts that order.
     """
     if not row.has("gres_used") or "" in gpus:
         return None

@@ -21,7 +21,7 @@ class Outlook:
     planned
         Planned starts, by job.
     because
-        Words on a job's rank, by job; none where priority and submission say all.
+        Words on a job's rank, by job; none if priority and submission determine it.
     unplanned
         Reason why a job has no planned start, by job; the rule of the policy where it has none.
     rule

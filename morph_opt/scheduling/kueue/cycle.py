@@ -62,9 +62,9 @@ class Nominee:
     head
         The head.
     assignment, victims
-        What it would get, and who would have to end.
+        Assignment that it would get, and workloads that would have to end.
     outcome
-        What became of it; None until its turn.
+        Outcome of the head; None until its turn.
     reason
         Kueue's word for why it waits; "" for one that is admitted.
     """
@@ -113,7 +113,7 @@ class Result:
     admitted
         Workloads that got quota, with their flavors.
     victims
-        Who is to end, with the workload that needs it.
+        Workloads to preempt, each with the workload that needs it.
     nominees
         Every head, in the order in which it had its turn.
     """
@@ -154,7 +154,7 @@ def cycle(snapshot: Snapshot, heads: Iterable[Head], now_s: float) -> Result:
     Parameters
     ----------
     snapshot
-        What is held; admitted workloads are added to it, victims stay in it until they end.
+        Usage of quotas; admitted workloads are added to it, victims stay in it until they end.
     heads
         One workload of each queue.
     now_s
@@ -251,13 +251,13 @@ def _process(
     Parameters
     ----------
     snapshot
-        What is held, with what nominees before it took.
+        Usage of quotas, including earlier nominees.
     one
         The nominee.
     gone
         Victims of nominees before it, by name.
     reserved
-        What nominees took, by queue, to be given back after the cycle.
+        Amounts that nominees took, by queue, to be given back after the cycle.
     """
     queue = one.workload.queue
     overlap = any(victim.held.workload.name in gone for victim in one.victims)

@@ -33,7 +33,7 @@ class Targets:
     Parameters
     ----------
     snapshot
-        What is held, with the newcomer.
+        Usage of quotas, including the newcomer.
     queue
         Queue of the preemptor.
     candidates
@@ -120,7 +120,7 @@ def fair(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
     Parameters
     ----------
     snapshot
-        What is held; it is the same after as before.
+        Usage of quotas; unchanged at the end.
     preemptor
         The workload.
     """

@@ -111,7 +111,7 @@ class Assignment:
     pod_sets
         Its pod sets as far as flavors were sought.
     mode
-        How it may be admitted.
+        Way in which it may be admitted.
     borrowing
         Height of the lowest subtree of quotas that has what it uses; 0 without borrowing.
     usage
@@ -298,7 +298,7 @@ class _Seeking:
     group, needs
         The resources that get one flavor together, and the thousandths of each.
     before
-        What pod sets before these use.
+        Amounts that earlier pod sets use.
     """
 
     snapshot: Snapshot
@@ -391,11 +391,11 @@ def grade_of(
     snapshot
         What is held.
     workload
-        Who asks.
+        Workload that requests the flavor.
     slot, amount
         Flavor and resource, and the thousandths that it asks for with its other pod sets.
     search
-        What finds victims.
+        Conditions of the search, with the function that finds victims.
     """
     queue = snapshot.site.queues.queues[workload.queue]
     node = snapshot.node(slot, queue.name)

@@ -23,7 +23,7 @@ class Settled:
     victims
         Workloads that held quota and do not any more, with the workload that needed it.
     waiting
-        What the last cycle in which it was head said of a workload that waits, by name.
+        Last reason why a waiting workload was not admitted, by name.
     cycles
         Number of cycles.
     """
@@ -44,7 +44,7 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
     Parameters
     ----------
     snapshot, pending
-        What is held and who waits; both are changed.
+        Usage of quotas, and pending workloads; both are changed.
     now_s
         The instant.
     """

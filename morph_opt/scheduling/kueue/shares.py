@@ -21,7 +21,7 @@ class Share:
         Largest ratio over resources of what is borrowed to what the parent's tree could lend, in
         thousandths.
     weight
-        What the ratio is divided by; a node of weight 0 that borrows is above all others.
+        Divisor of the ratio; a node of weight 0 that borrows is above all others.
     resource
         The resource with that ratio.
     borrowed

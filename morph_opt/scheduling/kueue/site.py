@@ -36,8 +36,8 @@ class Settings:
     replace_within_cycle
         Whether a topology that others took in the cycle is tried anew.
     half_life_s, sampling_s, resource_weights
-        How usage of local queues fades, how often it is taken, and the weight of each resource;
-        a half-life of None for no admission by usage.
+        Half-life of the usage of local queues, interval of its samples, and weight of each
+        resource; a half-life of None for no admission by usage.
     mixed, balanced
         Profiles of placements in topologies (TASProfileMixed, TASBalancedPlacement).
     declared_only

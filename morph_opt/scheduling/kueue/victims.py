@@ -36,11 +36,11 @@ class Preemptor:
     workload
         The workload.
     usage
-        What it would use.
+        Amounts that it would use.
     needing
         Flavors and resources that it does not fit in.
     placed
-        Whether its pods have places beside what is held, quotas aside.
+        Whether its pods have places next to the placed ones, whatever the quotas.
     """
 
     workload: Workload
@@ -111,7 +111,7 @@ def classical(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
     Parameters
     ----------
     snapshot
-        What is held; it is the same after as before.
+        Usage of quotas; unchanged at the end.
     preemptor
         The workload.
     """

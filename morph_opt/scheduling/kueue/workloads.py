@@ -64,7 +64,7 @@ class PodSet:
     tolerations
         Taints that the pods tolerate.
     topology
-        Where they may be; None if that is not said.
+        Request of a place in a topology; None without one.
     """
 
     requests: Mapping[str, float]
@@ -96,7 +96,7 @@ class Placed:
     amounts
         Thousandths of each resource in all.
     domains
-        Where its pods are in the topology of its flavor; None if that is not said.
+        Domains of its pods in the topology of its flavor; None if not stated.
     levels
         Levels that the domains have values of.
     """
@@ -126,7 +126,7 @@ class Workload:
     created_s
         Instant of its creation; ``-math.inf`` before all.
     uid
-        What breaks the last ties.
+        Identifier, which breaks the last ties.
     local
         Namespace and name of its local queue.
     evicted, preempted

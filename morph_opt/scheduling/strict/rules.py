@@ -30,7 +30,7 @@ Rules
 One for each resource, named in `formulations.resources.RESOURCES`
     What the jobs of a node hold together is within the node; the GPUs of a pair count once.
 ``uplink``
-    What jobs across leaf switches send is within the uplink of each leaf: of every GPU under it
+    Traffic of jobs across leaf switches is within the uplink of each leaf: of every GPU under it
     the job's share of the network cards.
 """
 
