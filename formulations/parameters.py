@@ -227,7 +227,7 @@ class KnapsackParams(Params):
     weight: float = 100.0
     """Weight of a higher goal in the items' value, in units of that goal ("Items")."""
     few_keys: int = 2**14
-    """Number of possible sizes up to which the sizes that occur are found by counting."""
+    """Largest number of possible sizes for which the occurring ones are found by counting."""
     few_states: int = 2**12
     """States times sizes up to which one step of the tables takes all sizes of a job at once."""
     checked: int = number(2**14, 1)

@@ -81,7 +81,7 @@ def levels(
 def saved_s(
     problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
 ) -> Floats:
-    """Return each member's cost of waiting minus its cost of the option now, shape (M,)."""
+    """Return each member's cost of waiting minus its cost if its option begins now, shape (M,)."""
     paths = backlog_prices(problem, params)
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)

@@ -51,7 +51,7 @@ def make_parser() -> LineParser:
     asked.add_argument(
         "--slots",
         metavar="N,...",
-        help="how many gangs of these numbers of GPUs fit now, and after how many moves",
+        help="state how many gangs of these sizes fit now, and after how many moves",
     )
     add(
         "--until-s",

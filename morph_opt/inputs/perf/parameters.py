@@ -48,7 +48,7 @@ class FitParams(Params):
     bound: float = number(6.0, 0.1)
     """Largest distance of constants from the prior in its standard deviations."""
     inside: float = 1e-6
-    """Least distance of the first point from ``bound``."""
+    """Least distance of the fit's starting point from the limits set by ``bound``."""
     soft: float = number(2.0, 1e-6)
     """Whitened residual above which the loss is linear instead of squared."""
     passes: int = number(2, 1)

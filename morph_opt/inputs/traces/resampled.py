@@ -43,7 +43,7 @@ def resampled_spec(trace: str, *, load: float = 1.0, blocks: str = AS_IS) -> str
 
 
 def split_resampled(spec: str) -> tuple[float, str, str]:
-    """Return load, blocks and trace of a spec; 1, ``as-is`` and itself for any other one."""
+    """Return load, blocks and trace of a spec; for other specs 1, ``as-is`` and the spec."""
     found = _SPEC.fullmatch(spec)
     return (1.0, AS_IS, spec) if found is None else (float(found[1]), found[2], found[3])
 

@@ -104,7 +104,7 @@ class PosedRound:
         return self.fallback[-1] if stood else self.worth
 
     def counterparts(self, other: PosedRound, options: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the options of this round that correspond to ``options`` of another posing of it.
+        """Return the options of this round that match ``options`` of another posing of it.
 
         Options of one job exist under all rules; pairs that rules keep apart have no counterpart.
         """

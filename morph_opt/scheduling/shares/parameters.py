@@ -44,7 +44,7 @@ class KernelParams(Params):
     changes: tuple[float, ...] = above((0.97, 1.03))
     """Factors of the level at which patterns are compared to find jobs to leave free."""
     near: float = number(0.03, 0, 1)
-    """Cap on the relative lead of a job's best pattern if its patterns differ so."""
+    """Cap on the relative lead of a job's best pattern if the patterns at ``changes`` differ."""
 
 
 KERNEL = KernelParams()
