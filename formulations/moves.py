@@ -134,7 +134,7 @@ def _gangs_of(gang: Ints, count: int) -> Ints:
 
 
 def _sets(problem: RoundProblem, places: Sequence[Place]) -> tuple[Bools, Ints]:
-    """Return the node sets with those of the places, and the set of each place."""
+    """Return the node sets, the places' own appended, and the set of each place."""
     rows = list(problem.nodes.sets)
     known = {row.tobytes(): at for at, row in reversed(list(enumerate(rows)))}
     found = []
@@ -219,7 +219,7 @@ def least_loss(problem: RoundProblem, loss: Floats, avoided: Floats) -> Level:
 
 
 def most_wanted(problem: RoundProblem, wanted: Ints) -> Level:
-    """Return the goal of as many starts of these jobs as possible."""
+    """Return the goal of the largest number of starts of these jobs."""
     members = problem.options.members
     found = np.isin(members.job, wanted) & members.starts
     return Level.of(problem, "most_wanted", "places", found.astype(np.float64))

@@ -128,7 +128,7 @@ class Statement:
 
 
 def state(recorded: RecordedWaits, shaken: Shaken) -> Statement:
-    """Compare the recorded waits with those of shaken replays."""
+    """Compare the recorded waits with the waits of shaken replays."""
     jobs = [job for job in shaken.jobs if job.name in recorded.waits_s]
     real = np.array([recorded.waits_s[job.name] for job in jobs])
     mine = np.array([[waits[job.name] for job in jobs] for waits in shaken.waits_s])

@@ -18,7 +18,7 @@ from morph_opt.live.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Carries out the plans of a controller.
+    """Executor of the plans of a controller.
 
     Parameters
     ----------

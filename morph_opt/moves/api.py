@@ -128,7 +128,7 @@ class _Asker:
             self.posed = pose(self.snapshot, self.question)
 
     def answer(self) -> Moves:
-        """Return the answer to a question other than that of slots."""
+        """Return the answer to a question, except to one about slots."""
         question, posed = self.question, self.posed
         running = self.snapshot.state.held.by_job()
         if question.start in running:

@@ -72,7 +72,7 @@ class Ask:
         return Path(self.out or f"runs/plan-{question}")
 
     def knowing(self) -> Ask:
-        """Return a copy whose policy is told what it would know at the site of a log."""
+        """Return a copy whose policy knows only what it would know at the site of a log."""
         scenario, _ = knowing(self.scenario, stated=self.stated)
         return replace(self, scenario=scenario)
 

@@ -22,7 +22,7 @@ from morph_opt.inputs.slurm.tables import read_tables
 
 @dataclass(frozen=True, slots=True)
 class SiteFiles:
-    """What a site states next to slurm.conf.
+    """Settings of a site in files next to slurm.conf.
 
     Parameters
     ----------

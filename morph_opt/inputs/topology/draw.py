@@ -28,7 +28,7 @@ LEAST_WIDTH = 40.0
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Nodes drawn together: those of one leaf and one NVLink domain, or without a domain."""
+    """Nodes drawn together: of one leaf and one NVLink domain, or of a leaf outside of domains."""
 
     domain: str | None
     nodes: tuple[Node, ...]

@@ -84,7 +84,7 @@ def _of_round(judge: MemoryFilter, state: RoundState) -> tuple[PlanRefusal, ...]
 
 
 class Explainer:
-    """Explains decisions of the MILP policy from the evidence that they come with.
+    """Explainer of the MILP policy's decisions, from the evidence that they come with.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from morph_opt.scheduling.kueue.victims import (
 from morph_opt.scheduling.kueue.workloads import Held
 
 _NOTHING = False, -1.0
-"""Rank below that of every share."""
+"""Rank below the rank of every share."""
 
 
 class Targets:

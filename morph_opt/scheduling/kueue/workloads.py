@@ -23,7 +23,7 @@ def exact(amount: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """Where the pods of a set may be in a topology.
+    """Request of a place in a topology for the pods of a set.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ class MilpPolicy(Policy):
         return Decision(allocation, report, evidence, steady=steady, next_s=next_s)
 
     def _solved(self, posed: PosedRound) -> tuple[PosedRound, Solved]:
-        """Solve a round; without the last rows of due jobs as long as they leave no decision."""
+        """Solve a round; leave out the last rows of due jobs while they leave no decision."""
         solved = self._method.solve(posed, self._limits)
         while posed.due.rows and solved.selection is None:
             if solved.outcomes[0].status is Status.INFEASIBLE:

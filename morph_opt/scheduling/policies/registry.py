@@ -161,7 +161,7 @@ def _of_files(word: str, given: str) -> tuple[str, Callable[[str], Maker[Any]] |
 
 
 def policy_files(policy: str) -> tuple[str, ...]:
-    """Return the files in a policy's name: those of ``slurm:slurm.conf,shares.txt``."""
+    """Return the files that a policy's name contains, such as ``slurm:slurm.conf,shares.txt``."""
     _, made_of, files = _of_files("policy", policy)
     return tuple(filter(None, files.split(","))) if made_of is not None else ()
 

@@ -147,7 +147,7 @@ class _Round:
         return replace(state, jobs=tuple(jobs))
 
     def reason(self, asked: Callable[[str], str] | None) -> Callable[[str], str] | None:
-        """Return the reasons of the policy, with those of jobs that the rules keep back."""
+        """Return the policy's reasons, and the reasons of jobs that the rules keep back."""
         if asked is None:
             return None
 

@@ -190,7 +190,7 @@ class SloChanged:
 
 @dataclass(frozen=True, slots=True)
 class LateStart:
-    """Job that is due and does not start; said again only if the reason changes.
+    """Job that is due and does not start; logged again only if the reason changes.
 
     ``since_s`` is its due instant. It ends with the job's next ``Started``.
     """

@@ -136,7 +136,7 @@ class OnlineModel(SpeedsOver):
         right_models: Sequence[str],
         right: Sequence[Pair],
     ) -> Floats:
-        """Return the covariance of errors: within a model, and of a family in all models."""
+        """Return the covariance of errors that models, or plan families, have in common."""
         same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
         kind = Scales(plan=self._params.family)
         within = same * covariance(left, right, OF_MODEL)
