@@ -463,7 +463,7 @@ def recorded_decision(
             case SloChanged():
                 slos[event.change].append(event.job)
             case LateStart():
-                late.append(Late(event.job, event.since_s, event.why))
+                late.append(Late(event.job, event.since_s, event.why, event.from_s))
             case RoundDecided():
                 report = RoundReport(
                     event.status,

@@ -135,7 +135,11 @@ class RoundDecision:
                 "shortfall": rounded(report.guarantee_shortfall),
             },
             **_where_any("slo_dropped", report.slo_dropped),
-            **({"late": [plain(late) for late in report.late]} if report.late else {}),
+            **(
+                {"late": [plain(late, optional=("from_s",)) for late in report.late]}
+                if report.late
+                else {}
+            ),
             **_where_any("beyond_request", self.beyond),
             **_where_any("notes", self.notes),
             "jobs": [_job(state, self.snapshot.speeds, i, granted) for i in range(len(state.jobs))],
@@ -183,6 +187,7 @@ class RoundDecision:
         chosen = [] if self.chosen is None else [self.chosen]
         notes = [
             f"late: {late.job}, due since {late.since_s:g} s: {late.why}"
+            + ("" if late.from_s is None else f", it is expected to start at {late.from_s:.0f} s")
             for late in self.decision.report.late
         ]
         notes += [f"beyond its request: {line}" for line in self.beyond]

@@ -266,3 +266,80 @@ def test_due_rows_equal_enumeration(block: int) -> None:
         seen["held"] += any(row.held for row in round_.due.rows)
         seen["late"] += bool(late)
     assert min(seen["due"], seen["held"], seen["late"]) >= 3, seen
+
+
+def ends_of(plain: PosedRound) -> list[tuple[float, np.ndarray]]:
+    """Believed end and GPUs by class of the jobs that run or have to start, from the snapshot."""
+    problem, now_s = plain.problem, plain.state.time_s
+    kinds = problem.nodes.node_class
+    found = []
+    for job in np.flatnonzero(problem.jobs.running).tolist():
+        mine = (problem.holds.job == job) & problem.nodes.open[problem.holds.node]
+        gpus = np.bincount(
+            kinds[problem.holds.node[mine]],
+            problem.holds.demand[mine, 0],
+            minlength=problem.nodes.classes,
+        )
+        left_s = problem.jobs.restart_left_s[job]
+        left_s += problem.jobs.iterations_left[job] * problem.jobs.stay_iteration_s[job]
+        found.append((now_s + float(left_s), gpus))
+    return found
+
+
+@pytest.mark.parametrize("block", range(blocks(1)))
+def test_a_reservation_equals_enumeration(block: int) -> None:
+    """Where nothing is stopped and no due job starts now: by the definition, job by job."""
+    stays = NonPreemptible(("*",))
+    seen = 0
+    for i in range(120):
+        draw = np.random.default_rng((432, block, i))
+        table, before, _ = due_world(draw)
+        poser = RoundPoser(table, Jct(), OperatorRules((stays, AN_HOUR)))
+        round_ = poser.pose(before)
+        kept = round_.due.reservation
+        if kept is None or round_.due.rows:
+            continue
+        seen += 1
+        plain = RoundPoser(table, Jct(), OperatorRules((stays,))).pose(before)
+        problem, classes = plain.problem, range(plain.problem.nodes.classes)
+        free = np.zeros(len(classes))
+        nodes = problem.nodes
+        for node in np.flatnonzero(nodes.open).tolist():
+            free[nodes.node_class[node]] += nodes.capacity[nodes.node_class[node], 0]
+        ends = ends_of(plain)
+        free -= sum(gpus for _, gpus in ends)
+        gpus_of = np.stack([problem.options.gpus_on(kind) for kind in classes])
+        own = np.flatnonzero(problem.candidates.job == kept.job).tolist()
+        starts = [
+            (end_s, gpus_of[:, k].sum(), k)
+            for k in own
+            for end_s, _ in ends
+            if (free + sum(g for e, g in ends if e <= end_s) >= gpus_of[:, k]).all()
+        ]
+        from_s, gpus, _ = min(starts)
+        assert kept.from_s == from_s
+        picked = [k for end_s, many, k in starts if (end_s, many) == (from_s, gpus)]
+        left = free + sum(g for end_s, g in ends if end_s <= from_s)
+        spares = [
+            tuple(
+                float(left[c] - gpus_of[c, k]) if gpus_of[c, k] else float("inf") for c in classes
+            )
+            for k in picked
+        ]
+        assert kept.spare in spares
+        members = problem.options.members
+        lasts_s = members.startup_s + (
+            problem.jobs.iterations_left[members.job] * members.iteration_s
+        )
+
+        lasting = members.starts & (lasts_s > kept.until_s + 1e-9) & (members.job != kept.job)
+        level, room = plain.worth, np.asarray(kept.spare) + 1e-9
+        best = max(
+            oracle.value(choice, level)
+            for choice in oracle.combinations(problem).tolist()
+            if (gpus_of[:, [k for k in choice if k != NONE and lasting[k]]].sum(1) <= room).all()
+            and any(fits(problem, choice))
+        )
+        decision = MilpPolicy(poser, Ladder(_highs), EXACT).decide(before)
+        assert decision.report.objective == pytest.approx(best, rel=1e-6, abs=1e-12), i
+    assert seen >= 5, seen

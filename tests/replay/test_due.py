@@ -13,7 +13,7 @@ from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import Event, LateStart, RoundDecided, Started
-from tests.engine.toys import ToySpeeds, cluster, job
+from tests.engine.toys import ToySpeeds, cluster, job, random_trace
 from tests.replay.test_standing import Asked
 
 RIGID = ToySpeeds(counts=(2, 8))
@@ -21,9 +21,9 @@ SMALL = ToySpeeds(counts=(2,))
 CONFIG = ReplayConfig(restart_s=30.0)
 
 
-def policy(speeds: ToySpeeds, *rules: Rule, every: bool = False) -> Asked:
+def policy(speeds: ToySpeeds, *rules: Rule, every: bool = False, durations: str = "true") -> Asked:
     """The MILP under these rules; ``every``: asked in every round."""
-    options = PolicyOptions(objective="jct", rules=OperatorRules(rules))
+    options = PolicyOptions(objective="jct", rules=OperatorRules(rules), durations=durations)
     return Asked(make_policy("milp", speeds, options), every)
 
 
@@ -89,3 +89,27 @@ def test_steady_rounds_end_at_the_next_due_instant() -> None:
     assert logs[0] == logs[1]
     late = [event for event in logs[0] if isinstance(event, LateStart)]
     assert [(one.time_s, one.job, one.since_s) for one in late] == [(1080.0, "b", 1070.0)]
+
+
+@pytest.mark.parametrize("durations", ["true", "noisy:0.7"])
+def test_steady_rounds_with_reservations_equal_decided_ones(durations: str) -> None:
+    rules = NonPreemptible(("*",)), StartBy(300.0)
+    trace = random_trace(3, 12, iterations=900)
+    logs = []
+    for every in (False, True):
+        made = policy(ToySpeeds(), *rules, every=every, durations=durations)
+        logs.append(replay(trace, cluster(2, 4), made, ToySpeeds(), CONFIG).events)
+    assert logs[0] == logs[1]
+    assert any(isinstance(event, LateStart) for event in logs[0])
+
+
+def test_where_nothing_is_stopped_a_gang_starts_when_that_was_first_said() -> None:
+    rules = *GANGS, NonPreemptible(("*",)), StartBy(600.0)
+    log = replay(STREAM, cluster(1, 8), policy(RIGID, *rules), RIGID, CONFIG).events
+    late = [e for e in log if isinstance(e, LateStart) and e.job == "gang"]
+    assert len(late) == 1
+    from_s = late[0].from_s
+    assert from_s is not None
+    assert 660.0 < from_s <= started(log, "gang") < from_s + 60.0
+    free = replay(STREAM, cluster(1, 8), policy(RIGID, *rules[:-1]), RIGID, CONFIG).events
+    assert started(free, "gang") > started(log, "gang") + 600.0

@@ -248,9 +248,8 @@ class RoundPoser:
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
-        start_by = (*self._start_by, *(r for r in rules.rules if isinstance(r, StartBy)))
-        due = due_rows(view.problem, state, start_by, cut) if start_by else DueRows()
-        if due.rows:
+        due = due_rows(view.problem, state, rules, self._start_by, cut)
+        if due.rows or due.reservation:
             view = replace(view, problem=due.applied(view.problem))
         goals = goals_of(self.objective, view.problem, data)
         goals = (*ranks_above(view.problem, state, rules, goals[-1]), *goals)

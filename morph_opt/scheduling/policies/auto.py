@@ -10,17 +10,20 @@ from morph_opt.core.domain import Job, PlanFamily, RoundState
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.promises import FACTOR, Promises
+from morph_opt.scheduling.decision.rules.model import NonPreemptible
 from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.blind import Durations
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime
 
 if TYPE_CHECKING:
-    from morph_opt.scheduling.policies.options import DecisionOptions
+    from morph_opt.scheduling.policies.options import DecisionOptions, PolicyOptions
 
 AUTO = "auto"
 _WORKERS = {PlanFamily.EST}
 DUE_AFTER = StartBy(wait_s=8 * HOUR_S, per_run_second=4.0)
 """Rule of ``auto`` where jobs may be stopped (docs/decisions/0050-due-jobs.md)."""
+DUE_AFTER_RUNNING = StartBy(wait_s=4 * HOUR_S, per_run_second=2.0)
+"""Rule of ``auto`` where no job may be stopped; waiting for running jobs to end comes on top."""
 
 
 class OnGuesses(Objective[bool]):
@@ -59,9 +62,12 @@ def promises_for(options: DecisionOptions) -> Promises:
     return Promises(FACTOR) if options.objective == AUTO else Promises()
 
 
-def start_by_for(options: DecisionOptions) -> tuple[StartBy, ...]:
+def start_by_for(options: PolicyOptions) -> tuple[StartBy, ...]:
     """Return the rules of due jobs that an objective has by itself: one under ``auto``."""
-    return (DUE_AFTER,) if options.objective == AUTO else ()
+    if options.objective != AUTO:
+        return ()
+    stays = (one.jobs for one in options.rules.rules if isinstance(one, NonPreemptible))
+    return (DUE_AFTER_RUNNING,) if any("*" in jobs for jobs in stays) else (DUE_AFTER,)
 
 
 def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:

@@ -203,7 +203,8 @@ class Engine:
         for late in report.late:
             if self._late.get(late.job) != late.why:
                 self._late[late.job] = late.why
-                self._events.append(LateStart(self.now_s, late.job, late.since_s, late.why))
+                said = LateStart(self.now_s, late.job, late.since_s, late.why, late.from_s)
+                self._events.append(said)
 
     def _decided(self, report: RoundReport) -> RoundDecided:
         """Return the event of the round whose decision has been applied."""

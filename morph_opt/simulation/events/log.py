@@ -192,13 +192,15 @@ class SloChanged:
 class LateStart:
     """Job that is due and does not start; logged again only if the reason changes.
 
-    ``since_s`` is its due instant. It ends with the job's next ``Started``.
+    ``since_s`` is its due instant, ``from_s`` the start expected now if GPUs are reserved for it.
+    It ends with the job's next ``Started``.
     """
 
     time_s: float
     job: str
     since_s: float
     why: str
+    from_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
