@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from morph_opt.core.domain import InputError, Trace
+from morph_opt.core.domain import InputError, RoundState, Trace
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.policies.base import Decision
 from morph_opt.scheduling.strict.rules import AllocationError
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.node_events import (
@@ -121,6 +123,26 @@ def test_random_failures_lose_no_job_and_break_no_rule(seed: int) -> None:
         for segment, after in zip(record.segments, kept, strict=True):
             done = segment.iterations_from + segment.iterations
             assert segment.iterations_from - 1e-9 <= after <= done + 1e-6
+
+
+class Rebuilding(Shuffler):
+    """A shuffler that makes every state anew, with its checks."""
+
+    def decide(self, state: RoundState) -> Decision:
+        again = replace(state, jobs=tuple(replace(known) for known in reversed(state.jobs)))
+        assert again == state
+        for known in state.jobs:
+            waited_s = state.time_s - known.job.submission_s - known.executed_s
+            assert known.queued_s == pytest.approx(waited_s)
+        return super().decide(state)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_states_of_the_engine_pass_their_checks(seed: int) -> None:
+    trace, nodes = random_trace(seed, 15, span_s=300), cluster(3, 4)
+    events = random_failures(nodes, mtbf_s=3000.0, mttr_s=600.0, seed=seed)
+    prices = ReplayConfig(restart_s=30.0, resume_s=10.0, migrate_s=20.0)
+    replay(trace, nodes, Rebuilding(seed), ToySpeeds(), prices, node_events=events)
 
 
 def test_random_failures_are_seeded_sorted_and_alternate() -> None:

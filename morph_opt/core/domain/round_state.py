@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from morph_opt.core.domain._validate import require_finite, require_int, require_unique
 from morph_opt.core.domain.cluster import Cluster
@@ -17,7 +19,21 @@ MOST_S, MOST_GPU_S = 1e12, 1e18
 """Largest seconds or counts of a state, and GPU-seconds; their products stay finite doubles."""
 
 
-@dataclass(frozen=True, slots=True)
+T = TypeVar("T")
+
+
+def unchecked(kind: type[T], fields: Mapping[str, object], **more: object) -> T:
+    """Return a dataclass of these fields, which are all of them, without its checks.
+
+    For an engine, whose records meet the checks, and which makes thousands of states a second.
+    """
+    made = object.__new__(kind)
+    vars(made).update(fields, **more)
+    return made
+
+
+# Without slots, so that a state is one dictionary, which `unchecked` fills at once.
+@dataclass(frozen=True)
 class JobState:
     """State of an active job (submitted, not complete) that a policy may know.
 
@@ -110,7 +126,7 @@ class JobState:
         return max(0.0, self.job.iterations - self.iterations_done)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RoundState:
     """State of a round that a policy may see: jobs, progress, GPUs held, nodes up.
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from morph_opt.core.domain import Assignment, Cluster, Job, RoundState, Trace, gpus_held
 from morph_opt.core.domain.errors import ContractError
+from morph_opt.core.domain.round_state import unchecked
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.policies.base import Decision, RoundReport
 from morph_opt.scheduling.strict.check import PlacementCheck
@@ -89,7 +90,8 @@ class Engine:
         self._nodes = NodeStatuses(node_events)
         self._known = frozenset(job.name for job in trace.jobs)
         self._arrived = 0
-        self._active: dict[str, LiveJob] = {}
+        self._active: dict[str, LiveJob] = {}  # in the order of the jobs of a `RoundState`
+        self._jobs: dict[str, Job] = {}  # of the active ones
         self._held: dict[str, Assignment] = {}
         self._facts: dict[str, RunFacts] = {}
         self._on_node: dict[int, set[str]] = {}
@@ -168,9 +170,8 @@ class Engine:
             rule = f"next_s of a decision at {self.now_s:g} s must be later, got {decision.next_s}"
             raise ContractError(rule)
         assignments = decision.allocation.assignments
-        jobs = {name: live.job for name, live in self._active.items()}
         down = self._nodes.unavailable, self._nodes.failed
-        before = StateFacts(jobs, self._known, self._held, *down)
+        before = StateFacts(self._jobs, self._known, self._held, *down)
         violations = self._check.check(assignments, before)
         if violations:
             raise AllocationError(self._round, self.now_s, violations)
@@ -266,6 +267,7 @@ class Engine:
         self._nodes.begin_from(state)
         self._arrived = begin.arrived
         self._active.update(begin.active)
+        self._jobs.update((name, live.job) for name, live in begin.active.items())
         self._events = begin.events
         for name, (assignment, facts) in begin.held.items():
             self._hold(self._active[name], assignment, facts)
@@ -293,15 +295,17 @@ class Engine:
             self._complete(instant_s)
             self._change_node(self._nodes.take())
         self._complete(until_s)
-        jobs = self._trace.jobs
+        jobs, fresh = self._trace.jobs, []
         while self._arrived < len(jobs) and jobs[self._arrived].submission_s <= until_s:
             job = jobs[self._arrived]
             prices = self._config.prices_of(self._config.restart_of(job.model))
             first_s = self._config.first_start_of(job.model)
-            self._active[job.name] = LiveJob(job, self._arrived, prices, first_start_up_s=first_s)
+            fresh.append(LiveJob(job, self._arrived, prices, first_start_up_s=first_s))
             self._arrived += 1
             submitted = Submitted(job.submission_s, job.name)
             self._settled.append((job.submission_s, _ARRIVE, submitted))
+        for live in sorted(fresh, key=lambda live: (live.job.submission_s, live.job.name)):
+            self._active[live.job.name], self._jobs[live.job.name] = live, live.job
         if until_s == self.now_s:
             self._cancel(until_s)
         if self._settled:
@@ -314,7 +318,7 @@ class Engine:
         while (finish_s := self._completions.next_s) <= until_s:
             live = self._completions.take()
             self._release(live)
-            del self._active[live.job.name]
+            del self._active[live.job.name], self._jobs[live.job.name]
             self._last_completion_s = finish_s
             self._settled.append((finish_s, _COMPLETE, Completed(finish_s, live.job.name)))
             self._leave_alone(live.partner, finish_s)
@@ -323,6 +327,7 @@ class Engine:
         """Cancel the worse trials of searches that have reported."""
         for name in self._searches.cut(self._active, self._arrived, now_s):
             live = self._active.pop(name)
+            del self._jobs[name]
             done = live.iterations_at(now_s)
             self._settled.append((now_s, _CANCEL, Cancelled(now_s, name, done)))
             if live.running is not None:
@@ -450,12 +455,15 @@ class Engine:
     def _snapshot(self) -> RoundState:
         now_s = self.now_s
         jobs = tuple(live.snapshot(now_s) for live in self._active.values())
-        return RoundState(
-            self._round,
-            now_s,
-            self._config.interval_s,
-            self._cluster,
-            jobs,
-            self._nodes.unavailable,
-            self._nodes.failed,
+        return unchecked(
+            RoundState,
+            {
+                "index": self._round,
+                "time_s": now_s,
+                "interval_s": self._config.interval_s,
+                "cluster": self._cluster,
+                "jobs": jobs,
+                "unavailable": self._nodes.unavailable,
+                "failed": self._nodes.failed,
+            },
         )

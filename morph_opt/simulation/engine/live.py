@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from morph_opt.core.domain import Assignment, Job, JobState
+from morph_opt.core.domain.round_state import unchecked
 from morph_opt.core.domain.starting import StartPrices
 from morph_opt.core.domain.units import HOUR_S
 
@@ -44,6 +45,9 @@ class LiveJob:
         GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
     serial
         Count of segments and stretches, by which stale completion instants are recognised.
+    queued
+        State at an earlier boundary since which only its time in the queue has changed; None if
+        there is none.
     """
 
     job: Job
@@ -69,6 +73,7 @@ class LiveJob:
     last_start_s: float | None = None
     last_stop_s: float | None = None
     recent_starts_s: tuple[float, ...] = ()
+    queued: JobState | None = None
 
     @property
     def restart_s(self) -> float:
@@ -83,7 +88,7 @@ class LiveJob:
         if self.starts:
             kept = self.last_held
             start_up_s = self.prices.of_start(kept, assignment.plan, assignment.placement)
-        self.running, self.last_held = assignment, None
+        self.running, self.last_held, self.queued = assignment, None, None
         self.gpus = assignment.placement.gpus
         self.start_s = now_s
         self.progress_s = now_s + start_up_s
@@ -203,28 +208,39 @@ class LiveJob:
 
     def snapshot(self, now_s: float) -> JobState:
         """Return what a policy may know of the job at a boundary."""
-        open_s = now_s - self.start_s if self.running is not None else 0.0
-        shared_s = self._shared_until(now_s) if self.running is not None else 0.0
+        running, before = self.running, self.queued
+        if before is not None and before.last_held is self.last_held:
+            waited_s = max(0.0, now_s - self.job.submission_s - before.executed_s)
+            return unchecked(JobState, vars(before), queued_s=waited_s)
+        open_s = shared_s = left_s = 0.0
+        if running is not None:
+            open_s, shared_s = now_s - self.start_s, self._shared_until(now_s)
+            left_s = max(0.0, self.progress_s - now_s)
         executed_s = self.closed_run_s + open_s
         again = self.starts > 0 and not self.prices.plain
-        return JobState(
-            job=self.job,
-            iterations_done=self.iterations_at(now_s),
-            running=self.running,
-            restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
-            restart_s=self.restart_s,
-            attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
-            executed_s=executed_s,
-            queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
-            starts=self.starts,
-            first_start_s=self.first_start_s,
-            last_start_s=self.last_start_s,
-            last_stop_s=self.last_stop_s,
-            recent_starts_s=self.recent_starts_s,
-            resume_s=self.prices.resume_s if again else None,
-            migrate_s=self.prices.migrate_s if again else None,
-            last_held=self.last_held,
+        made = unchecked(
+            JobState,
+            {
+                "job": self.job,
+                "iterations_done": self.iterations_at(now_s),
+                "running": running,
+                "restart_left_s": left_s,
+                "restart_s": self.restart_s,
+                "attained_gpu_s": self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
+                "executed_s": executed_s,
+                "queued_s": max(0.0, now_s - self.job.submission_s - executed_s),
+                "starts": self.starts,
+                "first_start_s": self.first_start_s,
+                "last_start_s": self.last_start_s,
+                "last_stop_s": self.last_stop_s,
+                "recent_starts_s": self.recent_starts_s,
+                "resume_s": self.prices.resume_s if again else None,
+                "migrate_s": self.prices.migrate_s if again else None,
+                "last_held": self.last_held,
+            },
         )
+        self.queued = made if running is None else None
+        return made
 
 
 def changes(
