@@ -9,17 +9,24 @@ import numpy as np
 import pytest
 
 from formulations.arrays import Bools, Floats
-from morph_opt.core.domain import ExecutionPlan, Job, JobState, RoundState
+from morph_opt.core.domain import ExecutionPlan, InputError, Job, JobState, RoundState
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.inputs.traces.limits import LimitLaw
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.policies.base import Policy
-from morph_opt.scheduling.policies.blind import EstimatingPolicy, Learnt, Noise
-from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
+from morph_opt.scheduling.policies.blind import (
+    Bounded,
+    Durations,
+    EstimatingPolicy,
+    Learnt,
+    Noise,
+)
+from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy, resolve
 from morph_opt.scheduling.policies.sizes import SHAPES, Seen, Shape, SizeModel
 from morph_opt.simulation.engine.config import ReplayConfig
 from tests.engine import toys
-from tests.policies.worlds import LINEAR, cluster, queued, running, state
+from tests.policies.worlds import LINEAR, cluster, queued, running, speeds, state
 
 NOTHING = Seen(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
@@ -338,3 +345,73 @@ def test_a_replay_on_estimates_that_hardly_err_is_the_one_on_the_truth(policy: s
         assert done.summary["completed"] == 12
         histories.append([record.finish_s for record in done.history.jobs])
     assert histories[0] == histories[1] != histories[2]
+
+
+class TestGuessesWithinLimits:
+    """``--durations limits:...:learnt``, on jobs of a second an iteration."""
+
+    SPEEDS = speeds({"m": {"1": 1.0}})
+
+    def round(self, *jobs: JobState) -> RoundState:
+        return state(cluster(8), *jobs)
+
+    def left(self, seen: RoundState, name: str) -> float:
+        return next(one.iterations_left for one in seen.jobs if one.job.name == name)
+
+    def test_learnt_sizes_are_bounded_by_limits(self) -> None:
+        learnt, bounded = Learnt(self.SPEEDS), Bounded(self.SPEEDS)
+        done = [
+            running(f"d{n}", {0: [n]}, iterations=2000 + n, time_limit_s=9000.0) for n in range(6)
+        ]
+        now = self.round(
+            queued("short", iterations=50, time_limit_s=60.0),
+            queued("long", iterations=50, time_limit_s=90_000.0),
+        )
+        for each in (learnt, bounded):
+            each.observe(self.round(*done))
+            each.observe(now)
+        guessed, seen = learnt.masked(now), bounded.masked(now)
+        assert self.left(guessed, "short") > 60.0
+        assert self.left(seen, "short") == 60.0
+        assert self.left(seen, "long") == self.left(guessed, "long") < 90_000.0
+
+    def test_nothing_that_has_not_completed_is_known(self) -> None:
+        """Other true sizes of the jobs that are there give the same state but for them."""
+
+        def seen(iterations: int) -> list[float]:
+            one = Bounded(self.SPEEDS)
+            one.observe(self.round(running("d", {0: [0]}, iterations=500, time_limit_s=800.0)))
+            now = self.round(
+                queued("a", iterations=iterations, time_limit_s=7200.0),
+                running("b", {0: [1]}, iterations=iterations, done=60.0, time_limit_s=7200.0),
+            )
+            one.observe(now)
+            return [known.iterations_left for known in one.masked(now).jobs]
+
+        assert seen(100) == seen(5000)
+
+    @pytest.mark.parametrize(
+        ("text", "law", "learnt"),
+        [
+            ("limits", None, False),
+            ("limits:learnt", None, True),
+            ("limits:modal:learnt", LimitLaw("modal"), True),
+            ("limits:factor:2", LimitLaw("factor", 2.0), False),
+            ("limits:factor:2:learnt", LimitLaw("factor", 2.0), True),
+        ],
+    )
+    def test_forms(self, text: str, law: LimitLaw | None, learnt: bool) -> None:
+        assert Durations.parse(text) == Durations(limits=True, law=law, learnt=learnt)
+
+    @pytest.mark.parametrize("text", ["", ":learnt", "learnt:", "learnt:learnt", "factor"])
+    def test_other_forms_are_refused(self, text: str) -> None:
+        with pytest.raises(InputError, match="modal, exact or factor:F"):
+            Durations.parse(f"limits:{text}")
+
+    def test_policies_that_go_by_limits_themselves_refuse_a_guess(self) -> None:
+        told = PolicyOptions(durations="limits:learnt")
+        jobs = [queued("j", time_limit_s=60.0).job]
+        assert dict(resolve("easy").without_effect(told, jobs)) == {
+            "durations": "policy 'easy' goes by time limits alone"
+        }
+        assert not dict(resolve("easy").without_effect(PolicyOptions(durations="limits"), jobs))

@@ -118,7 +118,7 @@ def test_objectives_by_name(objective: str) -> None:
         (
             "milp",
             {"durations": "x"},
-            r"^durations: must be true, blind, limits\[:LAW\] or noisy:SIGMA, got 'x'",
+            r"^durations: must be true, blind, limits\[:LAW\]\[:learnt\] or noisy:SIGMA, got 'x'",
         ),
         ("milp", {"durations": "noisy:0"}, r"^durations: the spread must be a number above 0"),
         ("milp", {"promises": "x"}, r"^promises: must be rank, weight or weight:NUMBER, got 'x'"),

@@ -47,8 +47,9 @@ def objective_for(options: DecisionOptions) -> SavedTime | OnGuesses:
 
     Dividing by the time for which GPUs are held pays where that is known; on guesses it does not.
     """
-    blind = Durations.parse(options.durations).blind
-    return OnGuesses() if blind else SavedTime(name=AUTO)
+    told = Durations.parse(options.durations)
+    guessed = told.blind or told.learnt
+    return OnGuesses() if guessed else SavedTime(name=AUTO)
 
 
 def _families(jobs: Iterable[Job]) -> set[PlanFamily]:
@@ -75,7 +76,7 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
     if policy != "milp" or options.objective != AUTO:
         return None
     durations = Durations.parse(options.durations)
-    if durations.blind:
+    if durations.blind or durations.learnt:
         what = _on_guesses(jobs)
     elif durations.sigma:
         what = "auto: saved-time, because durations are estimated"

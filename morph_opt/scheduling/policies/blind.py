@@ -21,6 +21,9 @@ from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.policies.base import Decision, Policy
 from morph_opt.scheduling.policies.sizes import Seen, SizeModel
 
+LEARNT = "learnt"
+"""Last word of ``--durations limits:...`` for guesses of run times within limits."""
+
 SIGMAS = Range(0.0, 5.0, above=True)
 """Range of the standard deviation of log(estimate / truth)."""
 
@@ -33,8 +36,10 @@ class Durations:
     ----------
     blind
         Whether only jobs that have completed in this run are known.
-    limits
-        Whether time limits are known and nothing else; jobs without one get one by this law.
+    limits, law
+        Whether time limits are known and nothing else; jobs without one get one by the law.
+    learnt
+        Whether run times are learnt from completed jobs, with limits as their upper bounds.
     sigma
         If above 0, spread of a lognormal factor by which the truth is multiplied, constant per job.
     """
@@ -43,10 +48,11 @@ class Durations:
     sigma: float = 0.0
     limits: bool = False
     law: LimitLaw | None = None
+    learnt: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Durations:
-        """Parse ``true``, ``blind``, ``noisy:0.7``, ``limits`` or ``limits:modal``.
+        """Parse ``true``, ``blind``, ``noisy:0.7``, ``limits``, ``limits:modal:learnt`` ...
 
         Raises
         ------
@@ -57,9 +63,14 @@ class Durations:
         if word in ("true", "blind") and not colon:
             return cls(blind=word == "blind")
         if word == "limits":
-            return cls(limits=True, law=LimitLaw.parse(number) if colon else None)
+            rest, more, last = number.rpartition(":")
+            learnt = last == LEARNT
+            law = (rest if learnt else number) if colon and (more or not learnt) else None
+            found = None if law is None else LimitLaw.parse(law)
+            return cls(limits=True, law=found, learnt=learnt)
         if word != "noisy" or not colon:
-            rule = f"must be true, blind, limits[:LAW] or noisy:SIGMA, got {text!r}"
+            rule = "must be true, blind, limits[:LAW][:learnt] or noisy:SIGMA"
+            rule += f", got {text!r}"
             raise InputError(rule, field="--durations")
         try:
             return cls(sigma=float(SIGMAS.parse(number)))
@@ -188,6 +199,29 @@ class Limits:
         done = known.iterations_done
         left = limit_of(known.job) / pace_s - done
         return _with_left(known, max(left, state.interval_s / pace_s))
+
+
+class Bounded(Learnt):
+    """Sizes learnt from completed jobs, with the time limit as upper bound of each.
+
+    Parameters
+    ----------
+    belief
+        Speeds that it goes by.
+    """
+
+    def __init__(self, belief: SpeedModel) -> None:
+        super().__init__(belief)
+        self._limits = Limits(belief)
+
+    def masked(self, state: RoundState) -> RoundState:
+        """Return the state with the smaller of guess and limit as iterations of every job."""
+        most = self._limits.masked(state)
+        jobs = (
+            guess if guess.job.iterations <= limit.job.iterations else limit
+            for guess, limit in zip(super().masked(state).jobs, most.jobs, strict=True)
+        )
+        return replace(state, jobs=tuple(jobs))
 
 
 def limit_of(job: Job) -> float:

@@ -104,9 +104,9 @@ class DecisionOptions:
     durations: str = option(
         "true",
         "knowledge of policies about remaining work: all, completed work alone, time limits "
-        "(drawn by modal, exact or factor:F where a trace has none), or estimates wrong by a "
-        "lognormal factor",
-        metavar="true|blind|limits[:LAW]|noisy:SIGMA",
+        "(drawn by modal, exact or factor:F where a trace has none; learnt: completed work within "
+        "them), or estimates wrong by a lognormal factor",
+        metavar="true|blind|limits[:LAW][:learnt]|noisy:SIGMA",
         parse=_durations,
         marks=_MILP,
     )

@@ -29,7 +29,13 @@ from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.auto import AUTO, promises_for, start_by_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
-from morph_opt.scheduling.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
+from morph_opt.scheduling.policies.blind import (
+    Bounded,
+    Durations,
+    EstimatingPolicy,
+    Learnt,
+    Noise,
+)
 from morph_opt.scheduling.policies.blind import Limits as TimeLimits
 from morph_opt.scheduling.policies.catalog import OBJECTIVES, Maker, ObjectiveSpec, PolicySpec
 from morph_opt.scheduling.policies.milp import MilpPolicy, method_of
@@ -314,7 +320,8 @@ class Decider:
         if durations.blind or self.rule.blind:
             return EstimatingPolicy(policy, Learnt(belief))
         if durations.limits and not self.rule.limits:
-            return EstimatingPolicy(policy, TimeLimits(belief))
+            told = Bounded(belief) if durations.learnt else TimeLimits(belief)
+            return EstimatingPolicy(policy, told)
         if durations.sigma:
             return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
         return policy
@@ -414,11 +421,8 @@ class Decider:
         if "waste_filter" in changed and not mixes:
             yield "waste_filter", "no job has workers that may be on several GPU types"
         guaranteed = any(job.guaranteed for job in jobs)
-        if (
-            self.rule.limits
-            and "durations" in changed
-            and not Durations.parse(options.durations).limits
-        ):
+        told = Durations.parse(options.durations)
+        if self.rule.limits and "durations" in changed and (not told.limits or told.learnt):
             yield "durations", f"{self.title} goes by time limits alone"
         if self.objective is not None and "promises" in changed and not guaranteed:
             yield "promises", "no job is guaranteed"
