@@ -63,6 +63,13 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     return RoundModel(model, layout, base_rows=model.rows)
 
 
+def column_count(problem: RoundProblem) -> int:
+    """Return the number of columns of the model, without building it."""
+    spots = _spots(problem)
+    hosts = _hosts(problem, spots.candidate, spots.node)[0]
+    return problem.options.count + spots.node.size + hosts.shape[0] + problem.rules.aux_upper.size
+
+
 @dataclass(frozen=True, slots=True)
 class _Spots:
     """Parts with equal GPUs, one row (candidate, size, count, class), and the columns y."""
@@ -131,18 +138,12 @@ def _add_distinct_nodes(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Add rows ``distinct_nodes``, and for confined candidates columns h and rows ``one_host``."""
-    c, nodes = problem.options.starts, problem.nodes
+    c = problem.options.starts
     labels, row_of = np.unique(
         np.column_stack([spots.candidate, spots.node]).reshape(-1, 2), axis=0, return_inverse=True
     )
     switch = layout.x[labels[:, 0]]
-    scope = c.scope[labels[:, 0]]
-    confined = np.flatnonzero((scope == Scope.LEAF) | (scope == Scope.NVLINK))
-    node = labels[confined, 1]
-    place = np.where(scope[confined] == Scope.LEAF, nodes.leaf[node], nodes.domain[node])
-    hosts, host_of = np.unique(
-        np.column_stack([labels[confined, 0], place]).reshape(-1, 2), axis=0, return_inverse=True
-    )
+    hosts, confined, host_of = _hosts(problem, labels[:, 0], labels[:, 1])
     h = builder.add_columns("h", hosts, 1.0)
     owners = np.flatnonzero((c.scope == Scope.LEAF) | (c.scope == Scope.NVLINK))
     builder.add_rows(
@@ -155,7 +156,7 @@ def _add_distinct_nodes(
             (np.arange(owners.size, dtype=np.int64), layout.x[owners], -1.0),
         ],
     )
-    switch[confined] = h[host_of.reshape(-1)]
+    switch[confined] = h[host_of]
     # At most one part per node; for loose parts, their largest number.
     most = np.zeros(labels.shape[0])
     np.maximum.at(most, row_of.reshape(-1), spots.most)
@@ -169,6 +170,18 @@ def _add_distinct_nodes(
             (np.arange(labels.shape[0], dtype=np.int64), switch, -most),
         ],
     )
+
+
+def _hosts(problem: RoundProblem, candidate: Ints, node: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return candidate and place of columns h, the entries of confined candidates, and their h."""
+    nodes, scope = problem.nodes, problem.options.starts.scope[candidate]
+    confined = np.flatnonzero((scope == Scope.LEAF) | (scope == Scope.NVLINK))
+    where = node[confined]
+    place = np.where(scope[confined] == Scope.LEAF, nodes.leaf[where], nodes.domain[where])
+    hosts, host_of = np.unique(
+        np.column_stack([candidate[confined], place]).reshape(-1, 2), axis=0, return_inverse=True
+    )
+    return hosts, confined, host_of.reshape(-1)
 
 
 def _add_capacity(

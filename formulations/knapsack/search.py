@@ -36,12 +36,15 @@ class Found:
         Upper bound on all decisions; -inf if there is none.
     nodes
         Number of partial choices visited; 0 if the tables' own choice was placed.
+    in_vain
+        Number of whole choices among them without nodes.
     """
 
     selection: Selection | None
     value: float
     bound: float
     nodes: int
+    in_vain: int = 0
 
 
 def best_decision(
@@ -52,6 +55,7 @@ def best_decision(
     most_nodes: int,
     known: Selection | None = None,
     late: Callable[[], bool] = bool,
+    most_whole: int | None = None,
 ) -> Found:
     """Return the best decision of a round, or the best one found, with a bound.
 
@@ -68,6 +72,8 @@ def best_decision(
     late
         Function that returns whether to stop, asked before each partial choice; by default it is
         always False.
+    most_whole
+        Largest number of whole choices that are found to have no nodes; None: any number.
     """
     bound, most = tables.bound, tables.best - tables.rounding
     value = -np.inf if known is None else known.value(level)
@@ -81,7 +87,7 @@ def best_decision(
         # A whole choice takes one step per job, so none would be reached.
         return Found(known, value, bound, 0)
     # Other choices of the same value may have nodes.
-    return _Search(problem, level, tables, ask, known).over(most_nodes, late)
+    return _Search(problem, level, tables, ask, known).over(most_nodes, late, most_whole)
 
 
 def keeps_rules(problem: RoundProblem, choice: Ints) -> bool:
@@ -144,6 +150,8 @@ class _Search:
         self._problem, self._level, self._tables, self._ask = problem, level, tables, ask
         self._best, self._value = known, -np.inf if known is None else known.value(level)
         self._unplaced = -np.inf
+        # Number of whole choices without nodes.
+        self._in_vain = 0
         items, nodes = tables.items, problem.nodes
         self._start: list[int] = items.start.tolist()
         self._option: list[int] = items.option.tolist()
@@ -171,7 +179,9 @@ class _Search:
         if not items.goals:
             self._worth[0] -= items.promised
 
-    def over(self, most_nodes: int, late: Callable[[], bool]) -> Found:
+    def over(
+        self, most_nodes: int, late: Callable[[], bool], most_whole: int | None = None
+    ) -> Found:
         """Search depth first over at most ``most_nodes`` partial choices, until the deadline.
 
         ``untried`` has the items to try of each job in the partial choice and of the next job, the
@@ -188,8 +198,9 @@ class _Search:
         whole choice, worth 3. Job 0 without a GPU has bound 2 <= 3 and is dropped untried.
         """
         seen, jobs = 0, len(self._start) - 1
+        most = np.inf if most_whole is None else most_whole
         untried = [self._ranked()]
-        while untried and seen < most_nodes and not late():
+        while untried and seen < most_nodes and self._in_vain < most and not late():
             if not untried[-1]:
                 untried.pop()
                 if self._taken:
@@ -208,7 +219,7 @@ class _Search:
                 untried.append(self._ranked())
         left_out = max((bound for ranked in untried for _, _, bound in ranked), default=-np.inf)
         bound = max(self._value, self._unplaced, left_out, self._tables.items.left_out)
-        return Found(self._best, self._value, bound, seen)
+        return Found(self._best, self._value, bound, seen, self._in_vain)
 
     def _ranked(self) -> list[tuple[int, int, float]]:
         """Return the next job's items that may improve the best decision, most promising last."""
@@ -285,6 +296,7 @@ class _Search:
         if found is None:
             found, impossible = self._ask(choice)
         if found is None:
+            self._in_vain += 1
             if not impossible:
                 self._unplaced = max(self._unplaced, self._worth[-1])
             return

@@ -18,7 +18,12 @@ from formulations.round.tables import Level, RoundProblem
 from morph_opt.scheduling.decision import climb
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.method import Solved
-from morph_opt.scheduling.decision.params import CoreParams, LadderParams, SubRoundParams
+from morph_opt.scheduling.decision.params import (
+    CoreParams,
+    LadderParams,
+    SubRoundParams,
+    TinyParams,
+)
 from morph_opt.scheduling.decision.placement import place
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
@@ -54,7 +59,9 @@ SIZES = {
 LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
 
 
-EVERY_STEP = LadderParams(small=0, shaped_gap=0.0, core=CoreParams(additions=0))
+EVERY_STEP = LadderParams(
+    small=0, shaped_gap=0.0, core=CoreParams(additions=0), tiny=TinyParams(0, 0, nodes=0)
+)
 """The rounds here are small, and all steps from prices on are to be seen."""
 
 

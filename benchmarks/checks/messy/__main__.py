@@ -2,11 +2,11 @@
 
 Rounds are drawn by seed from FIRST to LAST - 1 (0 to 299). Each is decided by the ladder and by a
 plain MIP with a column per job, option and node, both by HiGHS on one thread with the same gap and
-limit. A line per round has: seed, objective, jobs, candidates; value, gap, CPU seconds and last
-step of the ladder; value, columns and CPU seconds of the plain MIP; the share by which the ladder
-is behind.
+limit, in CPU seconds. A line per round has: seed, objective, jobs, candidates; value, gap, CPU
+seconds and last step of the ladder; value, columns and CPU seconds of the plain MIP; the share by
+which the ladder is behind.
 The status is 1 if a decision breaks a rule, if a bound is false, or if the plain MIP is ahead by
-more than 0.1 % in no more time. Seeds 0 to 99 were used to choose parameters (0050).
+more than 0.1 % in no more time. Seeds 0 to 99 were used to choose parameters (0051).
 """
 
 from __future__ import annotations

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.checks.messy.plain import PlainAnswer, faults, solve
 from benchmarks.checks.messy.snapshots import Family, snapshot
 from morph_opt.round.reader import parse_snapshot
+from morph_opt.scheduling.decision.fallback import best_at_hand
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.policies.registry import make_objective
-from morph_opt.scheduling.solvers.outcome import Limits, relative_gap
+from morph_opt.scheduling.solvers.outcome import Limits, Status, relative_gap
 from morph_opt.scheduling.solvers.registry import make_solver
 
 OBJECTIVES = ("jct", "throughput", "saved-time", "lookahead")
@@ -24,6 +25,10 @@ AHEAD = 1e-3
 """Share of the value by which the plain MIP is ahead."""
 SLOW_S, SLOWER = 0.2, 2.0
 """CPU seconds from which on a round may take at most `SLOWER` times those of the plain MIP."""
+
+
+PROBE_S = 0.05
+"""CPU seconds to measure how busy the machine is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +91,33 @@ def posed_round(seed: int) -> tuple[Family, str, PosedRound]:
     return family, objective, poser.pose(found.state)
 
 
+def slowness() -> float:
+    """Return the seconds that a CPU second takes now: libraries have limits of wall time."""
+    began_s, cpu_s = time.perf_counter(), time.process_time()
+    while time.process_time() < cpu_s + PROBE_S:
+        pass
+    return max(1.0, (time.perf_counter() - began_s) / PROBE_S)
+
+
 def rounds(seeds: Iterable[int], limits: Limits) -> Iterator[Row]:
-    """Decide the rounds of some seeds twice."""
+    """Decide the rounds of some seeds twice; limits are in CPU seconds."""
     ladder = Ladder(make_solver("highs"))
     for seed in seeds:
         family, objective, posed = posed_round(seed)
         problem, (level,) = posed.problem, posed.levels
+        now = replace(limits, time_s=limits.time_s * slowness())
         began_s = time.process_time()
-        solved = ladder.solve(posed, limits)
+        solved = ladder.solve(posed, now)
+        decided, selection = solved.posed or posed, solved.selection
+        if selection is None and solved.outcome.status is not Status.INFEASIBLE:
+            # As the policy does.
+            selection = best_at_hand(problem, level)
         cpu_s = time.process_time() - began_s
         value, broken = -np.inf, ()
-        if solved.selection is not None:
-            decided = solved.posed or posed
-            value = solved.selection.value(decided.levels[0])
-            broken = tuple(faults(decided.problem, solved.selection))
-        plain = solve(problem, level, limits.gap, limits.time_s)
+        if selection is not None:
+            value = selection.value(decided.levels[0])
+            broken = tuple(faults(decided.problem, selection))
+        plain = solve(problem, level, now.gap, now.time_s)
         yield Row(
             seed,
             objective,

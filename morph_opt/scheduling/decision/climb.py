@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations import node_assignment
 from formulations.arrays import Bools, Floats, Ints
 from formulations.check_bound import check_bound
 from formulations.knapsack import Tables
@@ -21,6 +22,7 @@ from formulations.round.rules import with_floor
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import SubRound, residual_round, with_candidates
 from morph_opt.scheduling.decision.deadline import Deadline
+from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.method import Solved, StepTimes
 from morph_opt.scheduling.decision.params import LadderParams
 from morph_opt.scheduling.decision.ranked import RoundSolver
@@ -155,6 +157,8 @@ class Climb:
         self._floors: list[tuple[Level, float]] = []
         # Tables of the level before, if it was solved by them.
         self._tables: Tables | None = None
+        # Whether the search by tables ended because whole choices had no nodes.
+        self._gave_up = False
 
     def _until(self, at: _Level) -> Deadline:
         """Return the deadline that applies now."""
@@ -216,21 +220,29 @@ class Climb:
         tables = self._by_tables(at)
         if state.bound == -np.inf or self._done(at):
             return
+        # What the tables' core left out is worth no more than `left_out`.
+        reaches = tables is not None and state.value >= tables.items.left_out
+        small = problem.candidates.count < self._params.small and not self._compact
         if problem.returns.count:
             # Prices know no nodes, on which the price of such a start depends.
             self._exact(at, None)
-        elif (
-            tables is not None
-            # What the tables' core left out is worth no more than `left_out`.
-            and state.value >= tables.items.left_out
-            and problem.candidates.count < self._params.small
-            and not self._compact
-        ):
+        elif tables is not None and reaches and small and not self._gave_up:
             kept = tables.items.option[tables.in_reach(state.value)]
             kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
             self._exact(at, kept)
+        elif self._is_tiny(problem):
+            self._exact(at, None)
         else:
             self._by_prices(at)
+
+    def _is_tiny(self, problem: RoundProblem) -> bool:
+        """Return whether the exact round costs less than prices; see `TinyParams`."""
+        tiny, options = self._params.tiny, problem.options.count
+        if self._compact or options > max(tiny.columns, tiny.distinct_columns):
+            return False
+        columns = node_assignment.column_count(problem)
+        alike = columns > tiny.distinct * options
+        return columns <= (tiny.columns if alike else tiny.distinct_columns)
 
     def _by_tables(self, at: _Level) -> Tables | None:
         """Solve the round as a knapsack; return its tables, None if they are too large."""
@@ -267,9 +279,11 @@ class Climb:
         problem, level, state = at.problem, at.level, at.state
         limits, deadline = self._part_limits(0.0), self._until(at)
         known = state.selection
+        few = problem.nodes.count <= self._params.tiny.nodes and not self._compact
         found = decided_by_tables(
-            problem, level, tables, known, self._solver, limits, self._params, deadline
+            problem, level, tables, known, self._solver, limits, self._params, deadline, few
         )
+        self._gave_up = few and found.in_vain >= self._params.tiny.whole_choices
         state.selection, state.value = found.selection, found.value
         # That no choice of the options at hand has nodes proves nothing about shapes left out.
         bound = max(found.bound, tables.bound) if self._compact else found.bound
@@ -317,6 +331,8 @@ class Climb:
             return
         candidates = problem.candidates.count
         large = candidates >= params.small
+        if problem.nodes.count <= params.tiny.nodes:
+            large &= candidates > params.tiny.candidates
         short = large and bool(relaxation.shared.short.any())
         here = Situation(large, short, self._compact)
         if here.short and here.compact and params.may_be_whole(candidates, False):
@@ -461,7 +477,7 @@ class Climb:
         part = with_candidates(problem, level, kept)
         tight = problem.candidates.count >= self._params.small
         limits = self._part_limits(at.gap, nodes)
-        solved = self._solved(at, part, limits, thorough=True, tight=tight)
+        solved = self._solved(at, part, limits, "either", thorough=True, tight=tight)
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
@@ -475,6 +491,9 @@ class Climb:
         largest = float(np.abs(part.level.value).max(initial=0.0))
         size = min(largest, sure.wide * max(abs(proven), abs(state.value)))
         state.bounded(max(proven + unsure(problem, size, sure), state.value), "solver")
+        if problem.nodes.count <= self._params.tiny.nodes and not at.reached:
+            # A solver's first decisions of a hard round may be worth less than what runs.
+            state.better(problem, level, keep_and_fill(problem, level))
 
     def _part_limits(self, gap: float, nodes: int | None = None) -> Limits:
         """Return the limits with a gap and at most ``nodes`` nodes, if the solver counts them."""
@@ -485,12 +504,20 @@ class Climb:
         return replace(limits, nodes=min(nodes, asked))
 
     def _solved(
-        self, at: _Level, part: SubRound, limits: Limits, *, thorough: bool, tight: bool
+        self,
+        at: _Level,
+        part: SubRound,
+        limits: Limits,
+        formulation: str = "node_pattern",
+        *,
+        thorough: bool,
+        tight: bool,
     ) -> Solved:
         """Solve a part of the round exactly; add its time and note its size."""
         rounds = RoundSolver(
             self._solver,
             limits,
+            formulation,
             thorough=thorough,
             tight=tight,
             params=self._params,

@@ -28,6 +28,8 @@ on the job's own nodes                options           may not follow: they kno
                                                         which such an option's value depends
 tables, small, not compact, value     exact, options    yes: theorem 4 of knapsack.md, options out
 >= ``left_out``                       in reach          of reach are in no better decision
+tiny, not compact                     exact, all        yes: every option is in the model
+                                      options
 value < ``left_out``                  prices            not by the options in reach: items that the
                                                         core left out may be in a better decision
 compact                               prices, residual  no exact model may: options that the round
@@ -47,14 +49,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.scheduling.decision.climb import Climb
 from morph_opt.scheduling.decision.deadline import Clock, Deadline
+from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.method import Solved
 from morph_opt.scheduling.decision.params import DEFAULTS, LadderParams
 from morph_opt.scheduling.decision.pose import PosedRound
 from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.decision.steps.known import Known
 from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
@@ -85,7 +91,8 @@ class Ladder:
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """Solve a round, one with pairs exactly."""
         if posed.problem.shared.count:
-            return ExactMip(self.solver, params=self.params).solve(posed, limits)
+            exact = ExactMip(self.solver, "either", self.params).solve(posed, limits)
+            return _no_worse_than_filled(posed, exact, limits)
         deadline = Deadline(limits.time_s, self.clock)
         found = self._climbed(posed, limits, deadline, None)
         wide = posed.view.compact and found.outcome.gap > limits.gap and not deadline.passed()
@@ -135,3 +142,26 @@ class Ladder:
         if impossible:
             return replace(ranked, promised=False)
         return replace(ranked, promised=None, kept_bounds=tuple(o.bound for o in kept.outcomes))
+
+
+def _no_worse_than_filled(posed: PosedRound, solved: Solved, limits: Limits) -> Solved:
+    """Return an answer that is worth at least what keeping and filling is, if it is open."""
+    problem, outcome = posed.problem, solved.outcome
+    if outcome.status in (Status.OPTIMAL, Status.INFEASIBLE) or problem.jobs.guaranteed.any():
+        return solved
+    if len(posed.levels) > 1:
+        return solved
+    (level,) = posed.levels
+    value = -np.inf if solved.selection is None else solved.selection.value(level)
+    known = Known(solved.selection, value, outcome.bound, "solver", "exact")
+    # No job is worth more than by its best option: the bound of prices that are all 0.
+    most, members = np.zeros(problem.jobs.count), problem.options.members
+    np.maximum.at(most, members.job, level.worth)
+    known.bounded(float(most.sum()), "prices")
+    known.better(problem, level, keep_and_fill(problem, level))
+    return replace(
+        solved,
+        selection=known.selection,
+        outcomes=(known.outcome(limits.gap),),
+        bound_by=known.bound_by,
+    )

@@ -102,6 +102,56 @@ class CutParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedParams(Params):
+    """Exact models with a column per start and node (`morph_opt.scheduling.decision.ranked`; 0051).
+
+    Nodes that are alike are counted, which makes few columns and strong rows. Where few are alike,
+    columns by node are as few, and no choice has to be cut off for lack of nodes.
+    """
+
+    share: float = 1.2
+    """Largest ratio of columns with named nodes to columns with counted nodes for which nodes are
+    named at once."""
+
+    cut_share: float = 2.0
+    """The same ratio once a choice has no nodes, after which counted nodes need cuts."""
+
+    cut_columns: int = 5_000
+    """Number of columns with named nodes up to which nodes are named once a choice has no nodes,
+    whatever the ratio."""
+
+    counted: int = 20_000
+    """Largest number of options of a round for which columns with named nodes are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TinyParams(Params):
+    """Rounds whose exact model costs less than prices (`decision.climb`; 0051)."""
+
+    columns: int = 1_500
+    """Largest number of columns with named nodes of a tiny round."""
+
+    distinct_columns: int = 12_000
+    """The same for a round of nodes that are hardly alike."""
+
+    distinct: float = 2.0
+    """Largest ratio of these columns to options for which nodes are hardly alike."""
+
+    whole_choices: int = 10
+    """Number of whole choices without nodes after which the search by tables ends."""
+
+    placements: int = 2
+    """Largest number of whole choices for which that search asks a solver for nodes."""
+
+    nodes: int = 64
+    """Largest number of nodes of a round in which that search ends so early, and which is not
+    divided into residual rounds."""
+
+    candidates: int = 6_000
+    """Largest number of candidates of such a round."""
+
+
+@dataclass(frozen=True, slots=True)
 class CoreParams(Params):
     """Knapsack tables and their core (`morph_opt.scheduling.decision.steps.knapsack`; 0020)."""
 
@@ -300,6 +350,12 @@ class LadderParams(Params):
 
     cuts: CutParams = field(default_factory=CutParams)
     """Choices without nodes."""
+
+    named: NamedParams = field(default_factory=NamedParams)
+    """Exact models with named nodes."""
+
+    tiny: TinyParams = field(default_factory=TinyParams)
+    """Rounds that are solved exactly at once."""
 
     pricing: PricingParams = field(default_factory=PricingParams)
     """Exact models of many candidates."""

@@ -115,7 +115,7 @@ class RoundSolver:
     limits
         Limits of each solve; all solves of the round share the time.
     formulation
-        ``"node_pattern"`` or ``"node_assignment"``.
+        One of `FORMULATIONS`, or ``"either"``: the one that `NamedParams` chooses.
     thorough
         If False, stop after `CutParams.few_cuts` cuts; used for residual rounds, whose answer
         proves nothing about the round.
@@ -210,13 +210,23 @@ class RoundSolver:
         return built
 
     def _built(self, problem: RoundProblem, level: Level) -> RoundModel:
-        if self._formulation == "node_pattern":
+        if self._formulation != "node_assignment":
             try:
-                return node_pattern.build(problem, level, self._tight)
+                counted = node_pattern.build(problem, level, self._tight)
             except TooManyPatternsError:
                 # Naming nodes is smaller than counting the many ways in which they can be cut.
-                pass
+                return node_assignment.build(problem, level)
+            most = self._params.named.share * counted.model.columns
+            if not self._may_be_named(problem, most):
+                return counted
         return node_assignment.build(problem, level)
+
+    def _may_be_named(self, problem: RoundProblem, most: float) -> bool:
+        """Return whether a model with named nodes is allowed and has at most ``most`` columns."""
+        options = problem.options.count
+        if self._formulation != "either" or options > min(most, self._params.named.counted):
+            return False
+        return node_assignment.column_count(problem) <= most
 
     def _time_s(self) -> float:
         """Return the seconds left to the round, or a few for a solve that starts late."""
@@ -255,9 +265,12 @@ class RoundSolver:
             if self._deadline.passed():
                 none = _Placed(None, _given_up(outcome, unproven, Stop.TIME_LIMIT), built)
                 return _better(known, none, gap)
+            if self._is_named_now(problem, built):
+                built = self._with_named_nodes(problem, built)
+                continue
             cut = cut_distinct(problem, built, outcome.x)
             if cut is None and serial >= self._most_cuts(built):
-                cut = self._with_named_nodes(problem, built) if self._thorough else None
+                cut = self._with_named_nodes(problem, built) if self._may_name(problem) else None
                 if cut is None:
                     none = _Placed(None, _given_up(outcome, unproven, Stop.NODE_LIMIT), built)
                     return _better(known, none, gap)
@@ -334,11 +347,19 @@ class RoundSolver:
             return most.few_cuts
         return min(most.cuts, max(most.few_cuts, most.cut_columns // built.model.columns))
 
-    def _with_named_nodes(self, problem: RoundProblem, built: RoundModel) -> RoundModel | None:
-        """Return the same round with named nodes; None if it is too large."""
+    def _is_named_now(self, problem: RoundProblem, built: RoundModel) -> bool:
+        """Return whether nodes are named now that a choice of the model has none."""
+        named = self._params.named
+        most = max(named.cut_columns, named.cut_share * built.model.columns)
+        return self._may_name(problem) and self._may_be_named(problem, most)
+
+    def _may_name(self, problem: RoundProblem) -> bool:
+        """Return whether the same round with named nodes is small enough."""
         parts = problem.options.starts.part_gpus.size
-        if parts * problem.nodes.count > self._most.named_parts:
-            return None
+        return self._thorough and parts * problem.nodes.count <= self._most.named_parts
+
+    def _with_named_nodes(self, problem: RoundProblem, built: RoundModel) -> RoundModel:
+        """Return the same round with named nodes."""
         plain = Level("plain", "", np.zeros(problem.options.count))
         named = node_assignment.build(problem, plain)
         cost = np.zeros(named.model.columns)
@@ -363,12 +384,13 @@ class RoundSolver:
         self._asked += built.model.columns
         if built.model.columns > self._most.placed_columns or self._deadline.passed():
             return None, False
+        # All are placed or none: a search for most of them would go on once it cannot be all.
+        lower = built.model.column_lower.copy()
+        lower[built.layout.x] = 1.0
         limits = replace(self._limits, gap=0.0, time_s=self._time_s())
-        outcome = self._solver.solve(built.model, limits)
-        everyone = small.options.count
-        if outcome.x is None or outcome.objective < everyone - 0.5:
-            proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
-            return None, proven
+        outcome = self._solver.solve(replace(built.model, column_lower=lower), limits)
+        if outcome.x is None:
+            return None, outcome.status is Status.INFEASIBLE
         placed = node_assignment.read_nodes(small, built, outcome.x)
         return with_partners(problem, Selection(choice, placed.nodes)), False
 

@@ -170,6 +170,7 @@ def decided_by_tables(
     limits: Limits,
     params: LadderParams = DEFAULTS,
     deadline: Deadline | None = None,
+    few: bool = False,
 ) -> Found:
     """Return the best decision found by a round's tables within the limits, and a bound.
 
@@ -183,13 +184,15 @@ def decided_by_tables(
         Partial choices and placements, at most.
     deadline
         End of the search and of placements; None for the limits' time from now on.
+    few
+        Whether nodes are so few that the search ends by `TinyParams`.
     """
     core, deadline = params.core, deadline or Deadline(limits.time_s)
     asked = 0
 
     def ask(choice: Ints) -> Placed:
         nonlocal asked
-        if asked >= core.placements:
+        if asked >= (params.tiny.placements if few else core.placements):
             return None, False
         asked += 1
         rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params, deadline=deadline)
@@ -199,4 +202,5 @@ def decided_by_tables(
     most = core.partial_choices_ranked if several else core.partial_choices
     if limits.nodes is not None:
         most = min(most, limits.nodes)
-    return best_decision(problem, level, tables, ask, most, known, deadline.passed)
+    vain = params.tiny.whole_choices if few else None
+    return best_decision(problem, level, tables, ask, most, known, deadline.passed, vain)
