@@ -368,6 +368,8 @@ class LookaheadParams(Params):
     """Smallest value of a start, in rounds, times the round over the seconds until completion."""
     least_stay: float = 2e-3
     """Smallest value of a stay, in the unit of ``least_start``."""
+    tie: float = 1e-6
+    """Additional value of jobs that take all of a node class, in the unit of ``least_start``."""
 
 
 LOOKAHEAD = LookaheadParams()

@@ -70,11 +70,11 @@ def levels(
         Limits, step sizes and smallest values.
     """
     least = np.where(problem.options.members.starts, params.least_start, params.least_stay)
-    rate = least * problem.interval_s**2
-    worth = np.maximum(
-        saved_s(problem, wait_rounds, params),
-        rate / np.maximum(problem.interval_s, seconds_left(problem)),
-    )
+    soon = problem.interval_s**2 / np.maximum(problem.interval_s, seconds_left(problem))
+    worth = np.maximum(saved_s(problem, wait_rounds, params), least * soon)
+    # Jobs that take a whole class all save the same: of them the one with the least work left goes
+    # first, and goes on, as it has even less left then.
+    worth += np.where(_takes_all(problem)[problem.options.members.job], params.tie * soon, 0.0)
     return (Level.of(problem, "lookahead", "seconds saved", worth),)
 
 
@@ -137,6 +137,26 @@ def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
     return tuple(options.gpus_on(t)[options.members.option] for t in range(problem.nodes.classes))
 
 
+def _takes_all(problem: RoundProblem) -> Bools:
+    """Return whether a job has only options that take all GPUs of a node class, shape (J,)."""
+    nodes, members = problem.nodes, problem.options.members
+    held = nodes.node_class[_usable(problem)]
+    gpus = np.bincount(held, nodes.capacity[held, 0], nodes.classes)
+    some = np.ones(members.job.size, dtype=bool)
+    for own, most in zip(_gpus_of_members(problem), gpus.tolist(), strict=True):
+        some &= (own < most) | (own <= 0)
+    every = np.ones(problem.jobs.count, dtype=bool)
+    every[members.job[some]] = False
+    return every
+
+
+def _usable(problem: RoundProblem) -> Bools:
+    """Return which nodes are open or hold a job, shape (N,)."""
+    usable: Bools = problem.nodes.open.copy()
+    usable[problem.holds.node] = True
+    return usable
+
+
 def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -> list[PricePath]:
     """Return price paths per node class of the fluid schedule, least work first.
 
@@ -145,9 +165,7 @@ def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -
     Jobs run in the order of these seconds over their weight; a GPU costs its part of the machine.
     """
     jobs, nodes, work = problem.jobs, problem.nodes, least_work(problem)
-    usable: Bools = nodes.open.copy()
-    usable[problem.holds.node] = True
-    held = nodes.node_class[usable]
+    held = nodes.node_class[_usable(problem)]
     gpus = np.maximum(np.bincount(held, nodes.capacity[held, 0], nodes.classes), 1.0)
     possible = np.flatnonzero(np.isfinite(work.min(axis=1, initial=np.inf)))
     part = class_values(work[possible], gpus, params)

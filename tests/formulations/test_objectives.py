@@ -20,6 +20,7 @@ from formulations.objectives import (
 )
 from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
+from formulations.objectives.lookahead import levels as lookahead_levels
 from formulations.parameters import LOOKAHEAD, WORK, RatioParams
 from formulations.round.tables import RoundProblem
 from morph_opt.scheduling.policies.objectives.plain import (
@@ -198,6 +199,22 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
     )
     (level,) = Lookahead().levels(replace(problem, candidates=table))
     assert level.value[3] > level.value[2]
+
+
+def test_of_jobs_that_take_the_whole_class_the_one_with_least_work_left_goes_first() -> None:
+    """Job 1 has twice the work of job 0, and both save the same on the only GPU."""
+    problem = waiting(2)
+    plain = replace(LOOKAHEAD, tie=0.0)
+    (same,) = lookahead_levels(problem, 2.0, plain)
+    assert same.value[0] == pytest.approx(same.value[1], rel=1e-15)
+    (level,) = lookahead_levels(problem)
+    more = level.value - same.value
+    np.testing.assert_allclose(more, LOOKAHEAD.tie * 60.0**2 / np.asarray([600.0, 1200.0]))
+    # Next to a second GPU they are not as wide as the class.
+    capacity = problem.nodes.capacity + np.eye(1, problem.nodes.resources)
+    wider = replace(problem, nodes=replace(problem.nodes, capacity=capacity))
+    (level,), (same,) = lookahead_levels(wider), lookahead_levels(wider, 2.0, plain)
+    assert (level.value == same.value).all()
 
 
 # ---------------------------------------------------------------- saved time

@@ -11,6 +11,7 @@ from morph_opt.core.domain import Cluster, ExecutionPlan, Job, JobState, RoundSt
 from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.inputs.perf.tables.elastic import ElasticTable
+from morph_opt.inputs.perf.tables.gangs import Gang, GangTable
 from morph_opt.scheduling.policies.options import PolicyOptions
 from morph_opt.scheduling.policies.registry import BASELINES, OBJECTIVES, make_policy
 from tests.policies.worlds import GPU, LINEAR, cluster, queued
@@ -78,3 +79,32 @@ def test_a_state_lists_jobs_by_arrival_then_name() -> None:
     state = RoundState(0, 60.0, 60.0, TWO_NODES, tuple(reversed(jobs)))
     assert [known.job.name for known in state.jobs] == IN_ORDER
     assert [known.job.name for known in replace(state, jobs=tuple(jobs)).jobs] == IN_ORDER
+
+
+@pytest.mark.parametrize("restart_s", [0.0, 30.0])
+@pytest.mark.parametrize("policy", ["milp", "greedy:lookahead"])
+def test_of_gangs_as_wide_as_the_class_the_one_with_least_work_left_runs(
+    policy: str, restart_s: float
+) -> None:
+    """Each takes all GPUs, so that it saves as much as any other under `lookahead`."""
+    gang, work_s = Gang(4, "m"), {"b": 6_000, "d": 3_000, "a": 600, "c": 1_200, "e": 9_000}
+    jobs = [
+        JobState(gang.job(name, 0.0, seconds), restart_s=restart_s)
+        for name, seconds in work_s.items()
+    ]
+    options = PolicyOptions(objective="lookahead") if policy == "milp" else PolicyOptions()
+
+    def first(jobs: list[JobState]) -> list[str]:
+        state = RoundState(6, 360.0, 60.0, load_cluster("1x4:V100"), tuple(jobs))
+        found = make_policy(policy, GangTable({gang}), options).decide(state)
+        return [one.job for one in found.allocation.assignments]
+
+    assert first(jobs) == ["a"]
+    # All but 300 s of the longest are done.
+    late = [
+        replace(one, iterations_done=one.job.iterations * 8_700 / 9_000)
+        if one.job.name == "e"
+        else one
+        for one in jobs
+    ]
+    assert first(late) == ["e"]
