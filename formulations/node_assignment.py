@@ -67,7 +67,8 @@ def column_count(problem: RoundProblem) -> int:
     """Return the number of columns of the model, without building it."""
     spots = _spots(problem)
     hosts = _hosts(problem, spots.candidate, spots.node)[0]
-    return problem.options.count + spots.node.size + hosts.shape[0] + problem.rules.aux_upper.size
+    own = int(problem.rules.aux_upper.size)
+    return problem.options.count + int(spots.node.size) + int(hosts.shape[0]) + own
 
 
 @dataclass(frozen=True, slots=True)
