@@ -192,6 +192,7 @@ class Moves:
                 }
                 for at, step in enumerate(self.steps, 1)
             ],
+            "intents": self.intents(),
             "freed": list(self.freed),
             "left_alone": list(self.left_alone),
             "table": [
@@ -206,6 +207,25 @@ class Moves:
                 for row in self.table
             ],
         }
+
+    def intents(self) -> list[dict[str, Any]]:
+        """Return the steps as intents of `live`, in order, each with the power that it needs.
+
+        A move is a stop and a start: ``live`` starts a job only where the scheduler says that GPUs
+        are free.
+        """
+        cluster = self.snapshot.state.cluster
+        found: list[dict[str, Any]] = []
+        for step in self.steps:
+            if step.before is not None:
+                found.append({"kind": "stop", "job": step.job, "power": "stops"})
+            if step.after is not None:
+                parts = step.after.placement.parts
+                nodes = [cluster.nodes[node].name for node, _ in parts]
+                gpus = [list(own) for _, own in parts]
+                start = {"kind": "start", "job": step.job, "nodes": nodes, "gpus": gpus}
+                found.append(start | {"power": "placement"})
+        return found
 
     def to_table(self) -> Table:
         """Return the steps as a table."""

@@ -140,6 +140,7 @@ def pose(snapshot: Snapshot, question: Question, places: Freed | None = None) ->
             most = int(free[problem.nodes.open].sum()) // freed.gpus
         problem = with_places(problem, places_of(freed, state.cluster, problem, most))
         wanted = np.arange(jobs, problem.jobs.count)
+    problem = _concerned(problem, wanted, leaving)
     running = problem.jobs.running
     stoppable = np.zeros(problem.jobs.count, dtype=bool)
     loss, avoided = np.zeros(problem.jobs.count), np.zeros(problem.jobs.count)
@@ -189,6 +190,23 @@ def _drained(
     nodes = replace(problem.nodes, open=problem.nodes.open & ~closed)
     alone = tuple(state.jobs[job].job.name for job in here[ends].tolist())
     return replace(problem, nodes=nodes), here[~ends], alone
+
+
+def _concerned(problem: RoundProblem, wanted: Ints, leaving: Ints) -> RoundProblem:
+    """Return the round with nodes closed that no answer needs.
+
+    A move keeps its node class. So jobs on classes of nothing that is wanted or leaves may as well
+    stay, unless a rule or an uplink ties them to the others.
+    """
+    if problem.rules.count or np.isfinite(problem.nodes.uplink_gb_per_s).any():
+        return problem
+    nodes, table, holds = problem.nodes, problem.candidates, problem.holds
+    needed = np.zeros(nodes.classes, dtype=bool)
+    needed[table.part_class[np.isin(table.job[table.part_candidate], wanted)]] = True
+    needed[nodes.node_class[holds.node[np.isin(holds.job, leaving)]]] = True
+    if table.mixed.any():
+        needed[:] = True
+    return replace(problem, nodes=replace(nodes, open=nodes.open & needed[nodes.node_class]))
 
 
 def lost_s(known: JobState, state: RoundState, checkpoint_s: float) -> float:
