@@ -153,7 +153,7 @@ traces lint tabel:own.csv | unknown format 'tabel' (did you mean 'table'?)
 traces lint {place}/own.csv --columns submitt=submit | (did you mean 'submit'?)
 traces describe {place}/own.csv --out {place}/own.csv | own.csv: is a file, not a folder
 audit table: | names no file: give table:PATH
-explain {place}/run a | run: explains milp, easy, conservative and slurm only, not 'fifo'
+explain {place}/run a | run: explains milp, easy, conservative, slurm and kueue only, not 'fifo'
 compare {place}/run | RUN: needs two run folders or more, got
 export {place}/run --to perfeto | (did you mean 'perfetto'?)
 policies lookahed | (did you mean 'lookahead'?)

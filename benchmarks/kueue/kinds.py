@@ -24,6 +24,7 @@ from morph_opt.scheduling.kueue.order import in_candidate_order, in_entry_order
 from morph_opt.scheduling.kueue.pending import Pending
 from morph_opt.scheduling.kueue.shares import shares
 from morph_opt.scheduling.kueue.site import Snapshot, available, cohort_key
+from morph_opt.scheduling.kueue.usage import LocalUsage
 from morph_opt.scheduling.kueue.victims import Preemptor
 from morph_opt.scheduling.kueue.workloads import Held, Workload, exact
 
@@ -189,7 +190,12 @@ def of_cycle(case: Case) -> Answer:
     for row in case["workloads"]:
         if row.get("admission"):
             snapshot.add(held_of(row, features))
-    usage = _LocalUsage(case)
+    given = case.get("admission_fair_sharing", {}).get("usage", {})
+    used = {
+        name_of(row): sum(given.get(row["name"], {}).values())
+        for row in case.get("local_queues", ())
+    }
+    usage = LocalUsage(site, used)
     pending = Pending(site, usage.now)
     for row in case["workloads"]:
         local = site.queues.local.get(f"{row['namespace']}/{row['queue']}")
@@ -245,35 +251,6 @@ def _admission(held: Held) -> dict[str, Any]:
             row["topology"] = {"levels": list(one.levels), "domains": domains}
         rows.append(row)
     return {"cluster_queue": held.workload.queue, "pod_sets": rows}
-
-
-class _LocalUsage:
-    """Usage of local queues over the cycles of a case."""
-
-    def __init__(self, case: Case) -> None:
-        self._given: dict[str, float] = {}
-        self._weights: dict[str, float] = {}
-        row = case.get("admission_fair_sharing")
-        self._rate = 0.0
-        if row is not None:
-            self._rate = 1.0 - 0.5 ** (row["sampling_s"] / row["half_life_s"])
-            for one in case["local_queues"]:
-                name = name_of(one)
-                self._weights[name] = one.get("fair_weight", 1.0)
-                self._given[name] = sum(row["usage"].get(one["name"], {}).values())
-
-    def now(self) -> dict[str, float]:
-        """Return the usage of each local queue over its weight."""
-        return {
-            name: used / self._weights[name] if self._weights[name] > 0 else math.inf
-            for name, used in self._given.items()
-        }
-
-    def admit(self, held: Held) -> None:
-        """Count an admission."""
-        if held.workload.local in self._given:
-            asked = sum(held.usage.values()) / 1000
-            self._given[held.workload.local] += self._rate * asked
 
 
 KINDS: dict[str, Callable[[Case], Answer]] = {

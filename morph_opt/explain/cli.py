@@ -25,7 +25,7 @@ def make_parser() -> LineParser:
     )
     hours = Number(Range(0.0, 1e9))
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="run folder of milp, easy, conservative or slurm"
+        "run", type=Path, metavar="RUN", help="run folder of milp or a batch policy"
     )
     parser.add_argument("job", metavar="JOB", help="name of the job")
     parser.add_argument(

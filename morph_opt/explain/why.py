@@ -113,7 +113,7 @@ def why(
     Parameters
     ----------
     folder
-        Run folder of a policy that states reasons: ``milp``, ``easy``, ``conservative``, ``slurm``.
+        Run folder of a policy that states reasons: ``milp`` or a batch scheduler.
     job
         Name of the job.
     from_s, until_s
@@ -125,7 +125,7 @@ def why(
     Raises
     ------
     InputError
-        Run folder of a policy with reasons: ``milp``, ``easy``, ``conservative`` or ``slurm``.
+        Run folder of a policy with reasons: ``milp`` or a batch scheduler.
     """
     path = Path(folder)
     events = tuple(read.read_run(path).events)

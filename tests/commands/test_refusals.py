@@ -106,7 +106,7 @@ round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
 round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
-round STATE --policy fifo --why a | --why: explains milp, easy, conservative and slurm only
+round STATE --policy fifo --why a | --why: explains milp, easy, conservative, slurm and kueue only
 moves STATE | one of the arguments --start --free --drain --slots is required
 moves STATE --free 1node --drain n0 | argument --drain: not allowed with argument --free
 moves STATE --free nodes | --free: must look like "4 nodes of a100"

@@ -122,12 +122,12 @@ def test_only_runs_of_policies_with_reasons_are_explained(folder: Path, tmp_path
     mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
     with pytest.raises(
         InputError,
-        match="explains milp, easy, conservative and slurm only, not 'srtf'",
+        match="explains milp, easy, conservative, slurm and kueue only, not 'srtf'",
     ):
         why(tmp_path / "r", "j0", rounds=5)
     with pytest.raises(
         InputError,
-        match="explains milp, easy, conservative and slurm only, not 'srtf'",
+        match="explains milp, easy, conservative, slurm and kueue only, not 'srtf'",
     ):
         mo.Scenario(TRACE, "1x4", policy="srtf").run().why("j0", 0.0)
     with pytest.raises(InputError, match=r"mo\.read_run"):

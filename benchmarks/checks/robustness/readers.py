@@ -21,6 +21,7 @@ from benchmarks.published.parts import tiresias_samples
 from benchmarks.readme import results
 from morph_opt.core.domain import Cluster, default_cluster
 from morph_opt.inputs.clusters.spec import read_cluster
+from morph_opt.inputs.kueue.files import read_files
 from morph_opt.inputs.perf.analytic.modelfile import entries_of, outlines_of, population_of
 from morph_opt.inputs.perf.analytic.zoo import builtin_population
 from morph_opt.inputs.perf.fitting.runs import read_runs
@@ -184,6 +185,8 @@ READERS = (
            easyscale.read_elastic_rows),
     Reader("EasyScale times", "overhead.csv", "csv", good.overhead, easyscale.read_overhead),
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias_samples.read_samples),
+    Reader("Kueue configuration JSON", "site.json", "json", schedulers.kueue_site,
+           lambda p: read_files([str(p)])),
     Reader("slurm.conf", "slurm.conf", "lines", lambda: [SLURM_CONF], read_slurm_conf),
     Reader("Slurm site", "site.txt", "lines", lambda: [SHARES, QOS, RESERVATIONS],
            lambda p: read_site_files([p])),

@@ -34,6 +34,15 @@ def kubernetes() -> list[bytes]:
     return [json.dumps({"kind": "List", "items": items}).encode()]
 
 
+def kueue_site() -> list[bytes]:
+    """What a policy of Kueue is configured by: queues, flavors, and Kueue's own configuration."""
+    more = {"kind": "Configuration", "waitForPodsReady": {"timeout": "5m"},
+            "admissionFairSharing": {"usageHalfLifeTime": "168h"}}  # fmt: skip
+    cohort = {"kind": "Cohort", "metadata": {"name": "lab"}, "spec": {"parentName": "site"}}
+    items = [*kueue.QUEUES, kueue.node("n1", 8), cohort, more]
+    return [json.dumps({"kind": "List", "items": items}).encode()]
+
+
 def accounting() -> bytes:
     """What ``sacct`` prints."""
     return b"""JobIDRaw|Partition|Submit|Start|End|State|NNodes|ReqTRES|AllocTRES|NodeList

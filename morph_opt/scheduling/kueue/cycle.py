@@ -128,10 +128,31 @@ class Result:
         return bool(self.admitted or self.victims)
 
 
-def oracle(snapshot: Snapshot, workload: Workload, slot: Slot, amount: int) -> tuple[Grade, int]:
-    """Return whether an amount of a flavor has victims, and the level of borrowing after."""
-    preemptor = Preemptor(workload, {slot: amount}, frozenset((slot,)))
-    victims = victims_of(snapshot, preemptor)
+class Victims:
+    """Victims of a workload, as long as what is held stays the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[frozenset[tuple[Slot, int]], frozenset[Slot]], list[Victim]] = {}
+
+    def of(self, snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
+        """Return the victims of a workload; see `victims_of`."""
+        key = frozenset(preemptor.usage.items()), preemptor.needing
+        if key not in self._found:
+            self._found[key] = victims_of(snapshot, preemptor)
+        return list(self._found[key])
+
+    def __call__(
+        self, snapshot: Snapshot, workload: Workload, slot: Slot, amount: int
+    ) -> tuple[Grade, int]:
+        """Return whether an amount of a flavor has victims, and the level of borrowing after."""
+        preemptor = Preemptor(workload, {slot: amount}, frozenset((slot,)))
+        victims = self.of(snapshot, preemptor)
+        return _after(snapshot, workload, slot, amount, victims)
+
+
+def _after(
+    snapshot: Snapshot, workload: Workload, slot: Slot, amount: int, victims: list[Victim]
+) -> tuple[Grade, int]:
     node = snapshot.node(slot, workload.queue)
     if not victims:
         return Grade.NO_VICTIMS, node.lowest_holding(amount)[0]
@@ -201,17 +222,31 @@ def nominate(snapshot: Snapshot, head: Head) -> Nominee:
         return Nominee(head, _NOTHING, outcome=Outcome.BARRED, reason="Suspended")
     if not site.selects(queue, workload.namespace):
         return Nominee(head, _NOTHING, outcome=Outcome.NAMESPACE, reason="Misconfigured")
-    assignment, victims = best(snapshot, workload, Search(oracle, head.tried))
+    assignment, victims = best(snapshot, workload, head.tried)
     return Nominee(head, assignment, victims)
 
 
-def best(snapshot: Snapshot, workload: Workload, search: Search) -> tuple[Assignment, list[Victim]]:
+def best(
+    snapshot: Snapshot,
+    workload: Workload,
+    tried: Sequence[Mapping[str, int]] = (),
+    only: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[Assignment, list[Victim]]:
     """Return the best assignment of a workload with its victims.
 
     Where not all of its pods fit, it is the largest number between those asked for and the least.
+
+    Parameters
+    ----------
+    snapshot, workload
+        What is held, and who asks.
+    tried, only
+        See `Search`.
     """
+    known = Victims()
+    search = Search(known, tried, only)
     whole = assign(snapshot, workload, search)
-    victims = _victims(snapshot, workload, whole)
+    victims = _victims(snapshot, workload, whole, known)
     if whole.mode is Mode.FIT or victims or not snapshot.site.settings.partial:
         return whole, victims
     sets = workload.pod_sets
@@ -223,10 +258,10 @@ def best(snapshot: Snapshot, workload: Workload, search: Search) -> tuple[Assign
     while low < high:  # the fewest steps down at which it fits, as far as fitting is monotone
         middle = (low + high) // 2
         counts = [one.count - less * middle // steps for one, less in zip(sets, spare, strict=True)]
-        tried = assign(snapshot, workload, search, counts)
-        victims = _victims(snapshot, workload, tried)
-        if tried.mode is Mode.FIT or victims:
-            high, found = middle, (middle, tried, victims)
+        less_of_it = assign(snapshot, workload, search, counts)
+        victims = _victims(snapshot, workload, less_of_it, known)
+        if less_of_it.mode is Mode.FIT or victims:
+            high, found = middle, (middle, less_of_it, victims)
         else:
             low = middle + 1
     if found is not None and found[0] == low:
@@ -234,10 +269,12 @@ def best(snapshot: Snapshot, workload: Workload, search: Search) -> tuple[Assign
     return whole, []
 
 
-def _victims(snapshot: Snapshot, workload: Workload, assignment: Assignment) -> list[Victim]:
+def _victims(
+    snapshot: Snapshot, workload: Workload, assignment: Assignment, known: Victims
+) -> list[Victim]:
     if assignment.mode is not Mode.PREEMPT:
         return []
-    return victims_of(snapshot, Preemptor(workload, assignment.usage, assignment.needing))
+    return known.of(snapshot, Preemptor(workload, assignment.usage, assignment.needing))
 
 
 def _process(
@@ -268,8 +305,7 @@ def _process(
                 pods.name: {r: chosen.flavor for r, chosen in pods.flavors.items()}
                 for pods in one.assignment.pod_sets
             }
-            search = Search(oracle, only=only)
-            one.assignment, one.victims = best(snapshot, one.workload, search)
+            one.assignment, one.victims = best(snapshot, one.workload, only=only)
         deferred = one.assignment.mode is Mode.FIT
     mode = Mode.DEFERRED if deferred else one.assignment.mode
     if mode is Mode.NO_FIT:

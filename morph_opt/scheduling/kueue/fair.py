@@ -15,6 +15,7 @@ from morph_opt.scheduling.kueue.victims import (
     Victim,
     allows,
     given_back,
+    may_free,
     uses,
 )
 from morph_opt.scheduling.kueue.workloads import Held
@@ -125,7 +126,7 @@ def fair(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
         The workload.
     """
     candidates = in_candidate_order(snapshot, preemptor.queue, _candidates(snapshot, preemptor))
-    if not candidates:
+    if not candidates or not may_free(snapshot, preemptor, candidates):
         return []
     strategies = snapshot.site.settings.strategies or FAIR
     with snapshot.using(preemptor.queue, preemptor.usage):

@@ -154,14 +154,11 @@ class Search:
         Flavors tried last time, by pod set and resource (see `Assignment.tried`).
     only
         Flavors that may be given, by name of the pod set and resource; None for all.
-    suits
-        Whether a flavor suits a pod set of a queue with a group of resources; "" or why not.
     """
 
     oracle: Oracle
     tried: Sequence[Mapping[str, int]] = ()
     only: Mapping[str, Mapping[str, str]] | None = None
-    suits: Callable[[Queue, PodSet, Flavor, Group], str] = lambda *_: ""
 
 
 @dataclass(slots=True)
@@ -353,7 +350,7 @@ class _Seeking:
             return f"there is no flavor {name}"
         for at in self.members:
             pods = self.workload.pod_sets[at]
-            if words := self.search.suits(self.queue, pods, flavor, self.group):
+            if words := self.snapshot.suits(self.queue, pods, flavor, self.group):
                 return words
             if words := unsuited(pods, flavor):
                 return words

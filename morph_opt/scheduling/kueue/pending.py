@@ -192,6 +192,14 @@ class Pending:
     def _strict(self, queue: str) -> bool:
         return self._site.queues.queues[queue].strict
 
+    def place(self, name: str, queue: str) -> tuple[int, str]:
+        """Return a workload's place in its queue, from 1, and the name of the head before it."""
+        line = self._lines[queue]
+        ordered = sorted((line.active | line.parked).values(), key=self._key(queue, line))
+        names = [one.name for one in ordered]
+        at = names.index(name) if name in names else len(names)
+        return at + 1, names[0] if at and names else ""
+
     def of(self, queue: str) -> tuple[list[str], list[str]]:
         """Return the names of a queue's workloads: ready to be tried, and waiting for an event."""
         line = self._lines[queue]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from morph_opt.scheduling.kueue.cycle import Nominee, cycle
@@ -37,7 +36,7 @@ class Settled:
 def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
     """Run cycles at an instant until one changes nothing.
 
-    Victims end between two cycles and queue again from the next instant on. So a workload is
+    Victims end between two cycles and queue again after `Settings.requeue_s`. So a workload is
     admitted at most once and ended at most once. Between two such changes queues only get shorter,
     and the cycles end when the same heads come again with the same flavors left to try.
 
@@ -69,7 +68,7 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
             if admitted.pop(name, None) is None:
                 victims[name] = victim, preemptor
             again = ended(victim.held.workload, victim.reason, now_s)
-            pending.add(again, math.nextafter(now_s, math.inf))
+            pending.add(again, now_s + snapshot.site.settings.requeue_s)
             pending.wake(again.queue, now_s)
         if result.changed:
             seen.clear()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from morph_opt.core.domain.quotas import Quota, QuotaNode
 from morph_opt.inputs.kueue.kube import holds
-from morph_opt.inputs.kueue.queues import Queue, Queues, Slot
-from morph_opt.scheduling.kueue.workloads import Amounts, Held, Workload, exact
+from morph_opt.inputs.kueue.queues import Flavor, Group, Queue, Queues, Slot
+from morph_opt.scheduling.kueue.workloads import Amounts, Held, PodSet, Workload, exact
 
 FAIR = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 """Strategies of fair preemption in their usual order."""
@@ -42,6 +42,8 @@ class Settings:
         Profiles of placements in topologies (TASProfileMixed, TASBalancedPlacement).
     declared_only
         Whether resources that a queue does not cover are left out of its quota.
+    requeue_s
+        Seconds from the preemption of a workload to its next try.
     """
 
     fair_sharing: bool = False
@@ -57,6 +59,7 @@ class Settings:
     mixed: bool = True
     balanced: bool = False
     declared_only: bool = False
+    requeue_s: float = 1.0
 
     def queued_s(self, workload: Workload) -> float:
         """Return the instant from which a workload queues."""
@@ -189,10 +192,19 @@ class Snapshot:
         The queues.
     held
         Workloads that hold quota.
+    suits
+        Function from a queue, a pod set, a flavor and a group of resources to why the flavor does
+        not suit the pods, beyond its taints and labels; "" if it does.
     """
 
-    def __init__(self, site: Site, held: Iterable[Held] = ()) -> None:
+    def __init__(
+        self,
+        site: Site,
+        held: Iterable[Held] = (),
+        suits: Callable[[Queue, PodSet, Flavor, Group], str] = lambda *_: "",
+    ) -> None:
         self.site = site
+        self.suits = suits
         self._trees: dict[Slot, dict[str, QuotaNode]] = {}
         self._lendable: dict[tuple[str, str], float] = {}
         self.held: dict[str, dict[str, Held]] = {name: {} for name in site.queues.queues}

@@ -118,6 +118,8 @@ def classical(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
     policy = snapshot.site.queues.queues[preemptor.queue].preemption
     own = list(_own(snapshot, preemptor))
     above, others = _of_cohort(snapshot, preemptor)
+    if not may_free(snapshot, preemptor, (one.held for one in (*above, *others, *own))):
+        return []
     candidates = _ordered(snapshot, preemptor.queue, (above, others, own))
     forbidden = policy.borrow in ("", "Never")
     under = all(
@@ -143,6 +145,27 @@ def classical(snapshot: Snapshot, preemptor: Preemptor) -> list[Victim]:
                 return victims
         _restore(snapshot, victims)
     return []
+
+
+def may_free(snapshot: Snapshot, preemptor: Preemptor, candidates: Iterable[Held]) -> bool:
+    """Return whether the ends of all candidates could free what a workload asks for.
+
+    The end of one frees at most what it uses, at every node of the tree.
+    """
+    lacks = {
+        slot: amount - snapshot.free(preemptor.queue, slot)
+        for slot, amount in preemptor.usage.items()
+    }
+    left = {slot for slot, amount in lacks.items() if amount > 0}
+    for held in candidates:
+        if not left:
+            return True
+        for slot, amount in held.usage.items():
+            if slot in left:
+                lacks[slot] -= amount
+                if lacks[slot] <= 0:
+                    left.discard(slot)
+    return not left
 
 
 def given_back(

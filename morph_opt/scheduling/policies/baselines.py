@@ -64,6 +64,19 @@ def _default_slurm(belief: SpeedModel, options: PolicyOptions) -> Policy:
     return _slurm("")(belief, options)
 
 
+def _kueue(files: str) -> Maker[Policy]:
+    """Return the maker of the policy of a Kueue site, from the names of its files."""
+    from morph_opt.scheduling.policies.kueue import KueuePolicy, KueueSite
+
+    site = KueueSite.read(files)
+    return lambda belief, options: KueuePolicy(belief, site, options.rules.rules)
+
+
+def _default_kueue(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """Return the policy of a site with one queue over all GPUs."""
+    return _kueue("")(belief, options)
+
+
 def _allox(belief: SpeedModel, _: PolicyOptions) -> Policy:
     from morph_opt.scheduling.policies.allox import AlloX
 
@@ -242,6 +255,18 @@ _BASELINES: list[BaselineSpec] = [
         limits="planned",
         reasons=True,
         of_files=_slurm,
+    ),
+    PolicySpec(
+        "kueue",
+        _default_kueue,
+        "Kueue's cycles over quotas: one queue of all GPUs, or kueue:FILE,FILE,... of its objects",
+        "Kueue",
+        "kueue.md",
+        memory=True,
+        own_times="timeouts and backoffs as the objects or Kueue's defaults state them",
+        reasons=True,
+        queues=True,
+        of_files=_kueue,
     ),
     PolicySpec(
         "srtf",

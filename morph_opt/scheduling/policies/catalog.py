@@ -67,6 +67,8 @@ class PolicySpec(Generic[Made_co]):
         them where there are any, or ``"needed"`` if every job must have one.
     reasons
         Whether its decisions state why a job waits, by their evidence or `Decision.reason`.
+    queues
+        Whether it has quotas and orders of queues of its own, in place of those of a snapshot.
     of_files
         Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
@@ -90,6 +92,7 @@ class PolicySpec(Generic[Made_co]):
     own_times: str = ""
     limits: str = ""
     reasons: bool = False
+    queues: bool = False
     of_files: Callable[[str], Maker[Made_co]] | None = None
 
 

@@ -25,7 +25,7 @@ from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules
-from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.decision.rules.queues import QUEUE_RULES, StartBy
 from morph_opt.scheduling.policies.auto import AUTO, promises_for, start_by_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
@@ -305,13 +305,20 @@ class Decider:
         InputError
             If it cannot be made, or an option is set that it does not know.
         """
+        rules = options.rules
+        if self.policy.queues:  # a snapshot has them from the objects that the policy goes by
+            others = tuple(one for one in rules.rules if not isinstance(one, QUEUE_RULES))
+            rules = replace(rules, rules=others)
         # Rules of a snapshot that the policy does not obey itself; others are refused before.
-        ruled = self.is_baseline and bool(options.rules.rules) and not self.obeys(options.rules)
+        given = "rules" in options.changed()
+        ruled = self.is_baseline and given and not self.obeys(options.rules)
         self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
         if ruled and any(isinstance(rule, StartBy) for rule in options.rules.rules):
             raise InputError("start_by is a rule of policy milp only", field="rules")
         if ruled:
-            policy: Policy = Ruled(self.policy.make(belief, options), options.rules, belief)
+            policy = self.policy.make(belief, options)
+            if rules.rules:
+                policy = Ruled(policy, rules, belief)
         elif self.objective is None:
             policy = self.policy.make(belief, options)
         else:

@@ -254,3 +254,7 @@ def require_trees(quotas: Iterable[CohortQuota]) -> None:
                 raise InputError(f"{at!r} is below itself", field="cohort_quota.parent")
             seen.add(at)
             at = parent[pool, at]
+
+
+QUEUE_RULES = (CohortQuota, NodePreference, Priority, StrictOrder)
+"""Rules that state what queues of a batch scheduler do."""
