@@ -19,6 +19,7 @@ from morph_opt.inputs.kueue.queues import (
     Queues,
     Slot,
 )
+from morph_opt.scheduling.kueue.domains import TopologyNode
 from morph_opt.scheduling.kueue.site import Settings, Site
 from morph_opt.scheduling.kueue.workloads import (
     Held,
@@ -194,6 +195,32 @@ def pod_set(row: Case) -> PodSet:
         tolerations=tolerations(row),
         topology=topology,
     )
+
+
+def nodes_of(case: Case, labels: Mapping[str, str]) -> list[TopologyNode]:
+    """Return the nodes with these labels, less what pods outside Kueue hold."""
+    held: dict[str, dict[str, int]] = {}
+    for pod in case.get("pods", ()):
+        if pod["node"] and pod["phase"] not in ("Succeeded", "Failed"):
+            mine = held.setdefault(pod["node"], {})
+            for resource, amount in {**pod["requests"], "pods": 1}.items():
+                mine[resource] = mine.get(resource, 0) + exact(amount)
+    return [
+        TopologyNode(
+            row["name"],
+            row["labels"],
+            {
+                resource: exact(amount) - held.get(row["name"], {}).get(resource, 0)
+                for resource, amount in row["allocatable"].items()
+            },
+            tuple(
+                (one["key"], one.get("value", ""), one["effect"]) for one in row.get("taints", ())
+            ),
+            row.get("ready", True) and not row.get("unschedulable", False),
+        )
+        for row in case["nodes"]
+        if labels.items() <= row["labels"].items()
+    ]
 
 
 def name_of(row: Case) -> str:

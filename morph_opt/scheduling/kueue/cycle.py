@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
 from morph_opt.inputs.kueue.queues import Slot
 from morph_opt.scheduling.kueue.fair import fair
@@ -17,9 +18,15 @@ from morph_opt.scheduling.kueue.flavors import (
     assign,
 )
 from morph_opt.scheduling.kueue.order import in_entry_order, in_fair_order
+from morph_opt.scheduling.kueue.places import (
+    fits_places,
+    has_places,
+    reserved_places,
+    with_places,
+)
 from morph_opt.scheduling.kueue.site import Snapshot
 from morph_opt.scheduling.kueue.victims import Preemptor, Victim, classical
-from morph_opt.scheduling.kueue.workloads import Amounts, Held, Placed, Workload
+from morph_opt.scheduling.kueue.workloads import Amounts, Held, Workload
 
 
 class Outcome(Enum):
@@ -67,6 +74,8 @@ class Nominee:
         Outcome of the head; None until its turn.
     reason
         Kueue's word for why it waits; "" for one that is admitted.
+    taken
+        Amounts that are kept for it during the cycle.
     """
 
     head: Head
@@ -74,6 +83,7 @@ class Nominee:
     victims: list[Victim] = field(default_factory=list)
     outcome: Outcome | None = None
     reason: str = ""
+    taken: Amounts = field(default_factory=dict)
 
     @property
     def workload(self) -> Workload:
@@ -193,13 +203,14 @@ def cycle(snapshot: Snapshot, heads: Iterable[Head], now_s: float) -> Result:
     else:
         ordered = in_entry_order(settings, nominees)
     gone: dict[str, Held] = {}
-    reserved: list[tuple[str, Amounts]] = []
+    reserved: list[Nominee] = []
     seen: list[Nominee] = []
     for one in ordered:
         _process(snapshot, one, gone, reserved)
         seen.append(one)
-    for queue, amounts in reserved:
-        snapshot.use(queue, amounts, -1)
+    for one in reserved:
+        snapshot.use(one.workload.queue, one.taken, -1)
+        snapshot.occupy(one.workload, one.assignment.placed, -1)
     admitted = [held_of(one, now_s) for one in seen if one.outcome is Outcome.ADMITTED]
     for held in admitted:
         snapshot.add(held)
@@ -245,28 +256,29 @@ def best(
     """
     known = Victims()
     search = Search(known, tried, only)
-    whole = assign(snapshot, workload, search)
+    whole = with_places(snapshot, workload, assign(snapshot, workload, search))
     victims = _victims(snapshot, workload, whole, known)
     if whole.mode is Mode.FIT or victims or not snapshot.site.settings.partial:
-        return whole, victims
+        return reserved_places(snapshot, workload, whole, victims), victims
     sets = workload.pod_sets
     spare = [one.count - (one.count if one.min_count is None else one.min_count) for one in sets]
     steps, found = sum(spare), None
     if not steps:
-        return whole, []
+        return reserved_places(snapshot, workload, whole, []), []
     low, high = 0, steps + 1
     while low < high:  # the fewest steps down at which it fits, as far as fitting is monotone
         middle = (low + high) // 2
         counts = [one.count - less * middle // steps for one, less in zip(sets, spare, strict=True)]
         less_of_it = assign(snapshot, workload, search, counts)
+        less_of_it = with_places(snapshot, workload, less_of_it)
         victims = _victims(snapshot, workload, less_of_it, known)
         if less_of_it.mode is Mode.FIT or victims:
             high, found = middle, (middle, less_of_it, victims)
         else:
             low = middle + 1
     if found is not None and found[0] == low:
-        return found[1], found[2]
-    return whole, []
+        return reserved_places(snapshot, workload, found[1], found[2]), found[2]
+    return reserved_places(snapshot, workload, whole, []), []
 
 
 def _victims(
@@ -274,14 +286,18 @@ def _victims(
 ) -> list[Victim]:
     if assignment.mode is not Mode.PREEMPT:
         return []
-    return known.of(snapshot, Preemptor(workload, assignment.usage, assignment.needing))
+    preemptor = Preemptor(workload, assignment.usage, assignment.needing)
+    if not snapshot.topologies:
+        return known.of(snapshot, preemptor)
+    has_places = partial(fits_places, snapshot, workload, assignment)
+    return victims_of(snapshot, replace(preemptor, placed=has_places))
 
 
 def _process(
     snapshot: Snapshot,
     one: Nominee,
     gone: dict[str, Held],
-    reserved: list[tuple[str, Amounts]],
+    reserved: list[Nominee],
 ) -> None:
     """Admit a nominee, preempt for it, or leave it for the next cycle.
 
@@ -294,19 +310,21 @@ def _process(
     gone
         Victims of nominees before it, by name.
     reserved
-        Amounts that nominees took, by queue, to be given back after the cycle.
+        Nominees that took something, to be given back after the cycle.
     """
     queue = one.workload.queue
     overlap = any(victim.held.workload.name in gone for victim in one.victims)
     deferred = False
+    only = {
+        pods.name: {r: chosen.flavor for r, chosen in pods.flavors.items()}
+        for pods in one.assignment.pod_sets
+    }
     if overlap:
         with snapshot.without(list(gone.values())):
-            only = {
-                pods.name: {r: chosen.flavor for r, chosen in pods.flavors.items()}
-                for pods in one.assignment.pod_sets
-            }
             one.assignment, one.victims = best(snapshot, one.workload, only=only)
         deferred = one.assignment.mode is Mode.FIT
+    elif snapshot.site.settings.replace_within_cycle and _lost_places(snapshot, one, gone):
+        one.assignment, one.victims = best(snapshot, one.workload, only=only)
     mode = Mode.DEFERRED if deferred else one.assignment.mode
     if mode is Mode.NO_FIT:
         one.outcome, one.reason = Outcome.NO_FIT, one.assignment.reason.word
@@ -316,32 +334,42 @@ def _process(
         policy = snapshot.site.queues.queues[queue].preemption
         first = snapshot.site.settings.preemptors_first and one.preemptor
         if policy.reclaim != "Any" or first:
-            _take(snapshot, queue, _reserve(snapshot, one), reserved)
+            _take(snapshot, one, _reserve(snapshot, one), reserved)
         return
     if deferred:
         one.outcome, one.reason = Outcome.PREEMPTING, "WaitingForPreemptedWorkloads"
-        _take(snapshot, queue, one.usage, reserved)
+        _take(snapshot, one, one.usage, reserved)
         return
     again = any(victim.held.workload.name in gone for victim in one.victims)
     mine = {victim.held.workload.name: victim.held for victim in one.victims}
     with snapshot.without(list((gone | mine).values())):
-        fits = snapshot.fits(queue, one.usage)
+        fits = snapshot.fits(queue, one.usage) and has_places(
+            snapshot, one.workload, one.assignment
+        )
     if again or not fits:
         one.outcome, one.reason = Outcome.SKIPPED, Reason.WAITING.word
         return
     gone |= mine
-    _take(snapshot, queue, one.usage, reserved)
+    _take(snapshot, one, one.usage, reserved)
     if mode is Mode.PREEMPT:
         one.outcome, one.reason = Outcome.PREEMPTING, "WaitingForPreemptedWorkloads"
     else:
         one.outcome = Outcome.ADMITTED
 
 
-def _take(
-    snapshot: Snapshot, queue: str, amounts: Amounts, reserved: list[tuple[str, Amounts]]
-) -> None:
-    snapshot.use(queue, amounts)
-    reserved.append((queue, amounts))
+def _lost_places(snapshot: Snapshot, one: Nominee, gone: Mapping[str, Held]) -> bool:
+    """Return whether a nominee has quota, and others took its places in the cycle."""
+    mine = {victim.held.workload.name: victim.held for victim in one.victims}
+    with snapshot.without(list({**gone, **mine}.values())):
+        quota = snapshot.fits(one.workload.queue, one.usage)
+        return quota and not has_places(snapshot, one.workload, one.assignment)
+
+
+def _take(snapshot: Snapshot, one: Nominee, amounts: Amounts, reserved: list[Nominee]) -> None:
+    one.taken = amounts
+    snapshot.use(one.workload.queue, amounts)
+    snapshot.occupy(one.workload, one.assignment.placed)
+    reserved.append(one)
 
 
 def _reserve(snapshot: Snapshot, one: Nominee) -> dict[Slot, int]:
@@ -361,13 +389,4 @@ def _reserve(snapshot: Snapshot, one: Nominee) -> dict[Slot, int]:
 
 def held_of(one: Nominee, now_s: float) -> Held:
     """Return the admission of a nominee at an instant."""
-    placed = tuple(
-        Placed(
-            pods.name,
-            pods.count,
-            {r: chosen.flavor for r, chosen in pods.flavors.items()},
-            {r: pods.amounts.get(r, 0) for r in pods.flavors},
-        )
-        for pods in one.assignment.pod_sets
-    )
-    return Held(one.workload, placed, now_s)
+    return Held(one.workload, one.assignment.placed, now_s)

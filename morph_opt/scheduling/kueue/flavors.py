@@ -9,7 +9,7 @@ from enum import IntEnum
 from morph_opt.inputs.kueue.kube import holds, tolerates
 from morph_opt.inputs.kueue.queues import Flavor, Fungibility, Group, Queue, Slot
 from morph_opt.scheduling.kueue.site import Snapshot
-from morph_opt.scheduling.kueue.workloads import Amounts, PodSet, Workload
+from morph_opt.scheduling.kueue.workloads import Amounts, Domain, Placed, PodSet, Workload
 
 PODS = "pods"
 """Resource that counts pods; every pod set requests it if a queue covers it."""
@@ -118,6 +118,10 @@ class Assignment:
         Thousandths by flavor and resource.
     reason
         Why it cannot be admitted, where it cannot.
+    places
+        Domains of pod sets in topologies, by name.
+    levels
+        Levels that the domains have values of, by name.
     """
 
     pod_sets: tuple[SetAssignment, ...]
@@ -125,6 +129,8 @@ class Assignment:
     borrowing: int
     usage: Amounts
     reason: Reason = Reason.NONE
+    places: Mapping[str, tuple[Domain, ...]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def needing(self) -> frozenset[Slot]:
@@ -134,6 +140,21 @@ class Assignment:
             for pods in self.pod_sets
             for resource, one in pods.flavors.items()
             if one.mode is Mode.PREEMPT
+        )
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """The pod sets as they would be admitted."""
+        return tuple(
+            Placed(
+                pods.name,
+                pods.count,
+                {r: one.flavor for r, one in pods.flavors.items()},
+                {r: pods.amounts.get(r, 0) for r in pods.flavors},
+                self.places.get(pods.name),
+                self.levels.get(pods.name, ()),
+            )
+            for pods in self.pod_sets
         )
 
     @property
@@ -218,7 +239,7 @@ def assign(
             break
     sets = tuple(made.values())
     mode = min((one.mode for one in sets), default=Mode.NO_FIT)
-    reason = _reason(queue, sets) if mode is Mode.NO_FIT else Reason.NONE
+    reason = reason_of(queue, sets) if mode is Mode.NO_FIT else Reason.NONE
     return Assignment(sets, mode, borrowing, usage, reason)
 
 
@@ -450,7 +471,7 @@ def unsuited(pods: PodSet, flavor: Flavor) -> str:
     return ""
 
 
-def _reason(queue: Queue, sets: Collection[SetAssignment]) -> Reason:
+def reason_of(queue: Queue, sets: Collection[SetAssignment]) -> Reason:
     """Return the gravest reason over pod sets and groups, of each group by its best flavor."""
     gravest = Reason.NONE
     for pods in sets:

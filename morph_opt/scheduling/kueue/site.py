@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from morph_opt.core.domain.quotas import Quota, QuotaNode
 from morph_opt.inputs.kueue.kube import holds
 from morph_opt.inputs.kueue.queues import Flavor, Group, Queue, Queues, Slot
-from morph_opt.scheduling.kueue.workloads import Amounts, Held, PodSet, Workload, exact
+from morph_opt.scheduling.kueue.domains import Topology, Used
+from morph_opt.scheduling.kueue.workloads import Amounts, Held, Placed, PodSet, Workload, exact
 
 FAIR = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 """Strategies of fair preemption in their usual order."""
@@ -195,6 +196,8 @@ class Snapshot:
     suits
         Function from a queue, a pod set, a flavor and a group of resources to why the flavor does
         not suit the pods, beyond its taints and labels; "" if it does.
+    topologies
+        Domains of the flavors that have a topology, by flavor.
     """
 
     def __init__(
@@ -202,9 +205,15 @@ class Snapshot:
         site: Site,
         held: Iterable[Held] = (),
         suits: Callable[[Queue, PodSet, Flavor, Group], str] = lambda *_: "",
+        topologies: Mapping[str, Topology] | None = None,
     ) -> None:
         self.site = site
         self.suits = suits
+        self.topologies = topologies or {}
+        on_nodes = Used()  # pods on a node are there for every flavor that has it
+        self.used = {
+            flavor: on_nodes if one.of_nodes else Used() for flavor, one in self.topologies.items()
+        }
         self._trees: dict[Slot, dict[str, QuotaNode]] = {}
         self._lendable: dict[tuple[str, str], float] = {}
         self.held: dict[str, dict[str, Held]] = {name: {} for name in site.queues.queues}
@@ -254,12 +263,24 @@ class Snapshot:
         if name in self.held:
             self.held[name][held.workload.name] = held
             self.use(name, held.usage)
+            self.occupy(held.workload, held.placed)
 
     def remove(self, held: Held) -> None:
         """Remove a workload with its usage."""
         name = held.workload.queue
         if self.held.get(name, {}).pop(held.workload.name, None) is not None:
             self.use(name, held.usage, -1)
+            self.occupy(held.workload, held.placed, -1)
+
+    def occupy(self, workload: Workload, placed: Iterable[Placed], sign: int = 1) -> None:
+        """Count the pods of a workload in their domains, or give these back."""
+        for one in placed:
+            if one.domains is None:
+                continue
+            pods = next((s for s in workload.pod_sets if s.name == one.name), None)
+            for flavor in {f for f in one.flavors.values() if f in self.used} if pods else ():
+                for values, count in one.domains:
+                    self.used[flavor].add(values, pods.amounts(1) if pods else {}, sign * count)
 
     @contextmanager
     def without(self, held: Sequence[Held]) -> Iterator[None]:
