@@ -43,15 +43,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("explain", "morph_opt.explain.cli", "why a job of a run waited or got its GPUs"),
         Command("export", "morph_opt.export.cli", "for Perfetto, for Batsim's tools, as tables"),
     ),
-    "logs, clusters, speeds": (
+    "logs, clusters, speeds, policies, solvers": (
         Command("traces", "morph_opt.inputs.traces.cli", "what is in a log, and what is wrong"),
         Command("audit", "morph_opt.audit.__main__", "a log against the optimum, by the hour"),
         Command("hindcast", "morph_opt.hindcast.__main__", "does a replay reproduce a log's waits"),
         Command("data", "morph_opt.inputs.data.cli", "public data sets: list, fetch, find"),
         Command("topology", "morph_opt.inputs.clusters.cli", "the network of a cluster, drawn"),
         Command("perf", "morph_opt.inputs.perf.cli", "predict, plan and fit speeds of plans"),
-    ),
-    "what there is to choose from": (
         Command("policies", "morph_opt.scheduling.policies.cli", "policies and objectives"),
         Command("solvers", "morph_opt.scheduling.solvers.cli", "solvers and what they can do"),
         Command("shares", "morph_opt.scheduling.shares.cli", "target shares of an instance file"),

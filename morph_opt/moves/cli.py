@@ -58,7 +58,7 @@ def make_parser() -> LineParser:
         type=Number(_SECONDS),
         default=0.0,
         metavar="S",
-        help="with --drain: leave jobs alone that complete within S seconds",
+        help="leave jobs alone that complete within S seconds, with --drain",
     )
     add(
         "--most-moves",
@@ -79,7 +79,7 @@ def make_parser() -> LineParser:
     add(
         "--table",
         action="store_true",
-        help="with --free: state what becomes free with how many moves",
+        help="state what becomes free with how many moves, with --free",
     )
     add("--solver", default="highs", metavar="NAME", help="solver (default highs)")
     add(

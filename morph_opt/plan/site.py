@@ -47,7 +47,7 @@ class Site:
 
     replays: int = option(
         10,
-        "shaken replays of a log under its own scheduler, before the answer (10; 0: none)",
+        "number of shaken replays of a log under its own scheduler before the answer (10)",
         flag="--hindcast",
         metavar="K",
         range=Range(0, 10_000, whole=True),
@@ -57,7 +57,7 @@ class Site:
     )
     cluster: str | None = option(
         None,
-        "cluster that a log comes from (that of --cluster, if the question has it)",
+        "cluster that a log comes from (--cluster, if the question has it)",
         flag="--site-cluster",
         metavar="SPEC.toml|8x8:A800-80GB",
     )
