@@ -132,9 +132,13 @@ def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Float
 
 @of_tables
 def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
-    """Return GPUs per node class of each member's option, T arrays of shape (M,)."""
-    options = problem.options
-    return tuple(options.gpus_on(t)[options.members.option] for t in range(problem.nodes.classes))
+    """Return GPUs per node class that each member is charged, T arrays of shape (M,).
+
+    Jobs on the same GPUs share them, so each is charged its part of them.
+    """
+    options, option = problem.options, problem.options.members.option
+    part = np.bincount(option, minlength=options.count)[option]
+    return tuple(options.gpus_on(t)[option] / part for t in range(problem.nodes.classes))
 
 
 def _takes_all(problem: RoundProblem) -> Bools:
@@ -143,7 +147,8 @@ def _takes_all(problem: RoundProblem) -> Bools:
     held = nodes.node_class[_usable(problem)]
     gpus = np.bincount(held, nodes.capacity[held, 0], nodes.classes)
     some = np.ones(members.job.size, dtype=bool)
-    for own, most in zip(_gpus_of_members(problem), gpus.tolist(), strict=True):
+    for node_class, most in enumerate(gpus.tolist()):
+        own = problem.options.gpus_on(node_class)[members.option]
         some &= (own < most) | (own <= 0)
     every = np.ones(problem.jobs.count, dtype=bool)
     every[members.job[some]] = False

@@ -340,6 +340,25 @@ def test_every_objective_packs_and_passes_the_strict_check(
     assert packed >= 2 or objective in STRICT_ORDER
 
 
+@pytest.mark.parametrize("objective", ["auto", "lookahead", "saved-time"])
+@pytest.mark.parametrize(("kept", "packs"), [(0.9, True), (0.75, True), (0.6, False)])
+def test_two_jobs_share_a_gpu_where_both_end_sooner_by_it(
+    objective: str, kept: float, packs: bool
+) -> None:
+    """One after the other they end after 600 and 1,200 s; together, after 600 s / ``kept``."""
+    speeds = {"v100": {KEYS["A"]: 1.0, KEYS["B"]: 1.0}}
+    pair = {"v100": {(KEYS["A"], KEYS["B"]): (kept, kept)}}
+    table = GavelTable(GavelThroughputs(alone=speeds, spread={}, paired=pair))
+    jobs = tuple(
+        JobState(Job(name, f"{name} x1", 0.0, 600, 1, RIGID_PLAN), restart_s=0.0)
+        for name in ("A", "B")
+    )
+    state = RoundState(0, 0.0, 60.0, load_cluster("1x1:V100"), jobs)
+    policy = make_policy("milp", table, PolicyOptions(objective=objective, packing=True))
+    held = policy.decide(state).allocation.assignments
+    assert [one.partner is not None for one in held] == [True, True] if packs else [False]
+
+
 # --- the table ----------------------------------------------------------------------------------
 
 
