@@ -63,6 +63,7 @@ class Walk:
 WALKS = (
     Walk("newcomer", "a first report", "README.md", "morph_opt.report", 2, clone=True),
     Walk("operator", "own CSV to nodes", "docs/how-to/my-log.md", "plan nodes", 5),
+    Walk("operator of a Slurm", "own sacct to a what-if", "docs/how-to/my-slurm.md", "fifo", 10),
     Walk("researcher", "own policy in a sweep", "docs/how-to/policy.md", "sweep table", 10),
     Walk(
         "optimiser",
@@ -85,6 +86,7 @@ UNTYPED = (
     (r"^\*/", "is a line of cron's"),
     (r"live (observe|act) ", "goes on until it is ended"),
     (r"(00000012|runs/live/rounds)", "is about a turn of the reader's own"),
+    (r"^TZ=UTC .*sacct |^sacctmgr |/etc/slurm/", "is typed on a login node of the reader's Slurm"),
     (r"^make live-|debootstrap|LIVE_TEST_ROOT", "needs a Slurm on this machine"),
     (r"^make |^\.venv/|^\. \.venv|python -m benchmarks|^git ", "needs a clone of the repository"),
     (r"plan (fleet|compare) .*(gavel-96|--seeds 30)", "replays long traces many times"),
