@@ -20,6 +20,7 @@ from morph_opt.scheduling.policies.blind import (
     Durations,
     EstimatingPolicy,
     Learnt,
+    Limits,
     Noise,
 )
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy, resolve
@@ -415,3 +416,28 @@ class TestGuessesWithinLimits:
             "durations": "policy 'easy' goes by time limits alone"
         }
         assert not dict(resolve("easy").without_effect(PolicyOptions(durations="limits"), jobs))
+
+
+def test_the_accuracy_of_limits_is_the_mean_share_that_completed_jobs_used() -> None:
+    """A job is taken to end in the middle of the round in which it does."""
+    limits = Limits(LINEAR, learns=True)
+    assert limits.accuracy() == 1.0
+    shown = [
+        (0.0, (("a", 0.0, 1000.0), ("b", 0.0, 400.0))),
+        (60.0, (("a", 60.0, 1000.0), ("b", 60.0, 400.0))),
+        (60.0, (("a", 60.0, 1000.0), ("b", 60.0, 400.0))),  # a round that is repeated
+        (120.0, (("a", 120.0, 1000.0),)),
+    ]
+    for time_s, jobs in shown:
+        known = (
+            replace(running(n, {0: [i]}, time_limit_s=limit), executed_s=ran)
+            for i, (n, ran, limit) in enumerate(jobs)
+        )
+        limits.observe(replace(state(cluster(4), *known), time_s=time_s))
+    assert limits.accuracy() == pytest.approx((60.0 + 60.0 - 30.0) / 400.0)
+    # One that waits when it goes was cancelled, and says nothing.
+    gone = Limits(LINEAR, learns=True)
+    gone.observe(state(cluster(4), queued("a", time_limit_s=10.0)))
+    gone.observe(state(cluster(4)))
+    assert gone.accuracy() == 1.0
+    assert Limits(LINEAR).remembers is False

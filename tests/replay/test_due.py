@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from morph_opt.core.domain import Trace
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.decision.rules.model import GangLimit, NonPreemptible, OperatorRules, Rule
 from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.registry import PolicyOptions, make_policy
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import Event, LateStart, RoundDecided, Started
@@ -21,10 +23,15 @@ SMALL = ToySpeeds(counts=(2,))
 CONFIG = ReplayConfig(restart_s=30.0)
 
 
-def policy(speeds: ToySpeeds, *rules: Rule, every: bool = False, durations: str = "true") -> Asked:
-    """The MILP under these rules; ``every``: asked in every round."""
+def made(speeds: ToySpeeds, *rules: Rule, durations: str = "true") -> Policy:
+    """The MILP under these rules."""
     options = PolicyOptions(objective="jct", rules=OperatorRules(rules), durations=durations)
-    return Asked(make_policy("milp", speeds, options), every)
+    return make_policy("milp", speeds, options)
+
+
+def policy(speeds: ToySpeeds, *rules: Rule, every: bool = False, durations: str = "true") -> Asked:
+    """The same; ``every``: asked in every round."""
+    return Asked(made(speeds, *rules, durations=durations), every)
 
 
 def started(events: tuple[Event, ...], name: str) -> float:
@@ -38,9 +45,9 @@ GANGS = GangLimit(("gang*",), 8), GangLimit(("s*",), 2, 2)
 STREAM = Trace.of(
     "stream",
     (
-        job("gang", 30.0, 2000, 8),
-        job("gang2", 100.0, 2000, 8),
-        *(job(f"s{i:02}", 40.0 + 120.0 * i, 120, 2) for i in range(16)),
+        job("gang", 30.0, 2000, 8, time_limit_s=7200.0),
+        job("gang2", 100.0, 2000, 8, time_limit_s=7200.0),
+        *(job(f"s{i:02}", 40.0 + 120.0 * i, 120, 2, time_limit_s=3600.0) for i in range(16)),
     ),
 )
 
@@ -55,13 +62,21 @@ def test_a_gang_starts_at_the_first_boundary_after_its_due_instant() -> None:
     assert sum(isinstance(e, Started) and e.job == "gang" for e in due) == 1
 
 
+@pytest.mark.parametrize("durations", ["true", "limits"])
 def test_an_interrupted_run_with_due_jobs_is_finished_as_if_it_had_not_been(
-    tmp_path: Path,
+    durations: str, tmp_path: Path
 ) -> None:
+    """With limits nothing is stopped, and reservations go by what jobs have used of theirs."""
     where, rules = cluster(1, 8), (*GANGS, StartBy(1200.0))
+    if durations == "limits":
+        rules = *rules, NonPreemptible(("*",))
     whole, part = tmp_path / "whole", tmp_path / "part"
-    log = replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=whole).events
-    assert any(isinstance(event, LateStart) for event in log)
+
+    def run(out: Path, **how: Any) -> tuple[Event, ...]:
+        decides = made(RIGID, *rules, durations=durations)
+        return replay(STREAM, where, decides, RIGID, CONFIG, out=out, **how).events
+
+    assert any(isinstance(event, LateStart) for event in run(whole))
 
     class Stop(Exception):
         pass
@@ -71,8 +86,8 @@ def test_an_interrupted_run_with_due_jobs_is_finished_as_if_it_had_not_been(
             raise Stop
 
     with pytest.raises(Stop):
-        replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=part, progress=stop)
-    replay(STREAM, where, policy(RIGID, *rules), RIGID, CONFIG, out=part, resume=True)
+        run(part, progress=stop)
+    run(part, resume=True)
     assert (part / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
 
 
@@ -82,10 +97,10 @@ def test_steady_rounds_end_at_the_next_due_instant() -> None:
     rules = NonPreemptible(("*",)), StartBy(1000.0)
     logs = []
     for every in (False, True):
-        made = policy(SMALL, *rules, every=every)
-        logs.append(replay(trace, cluster(1, 2), made, SMALL, CONFIG).events)
+        asked = policy(SMALL, *rules, every=every)
+        logs.append(replay(trace, cluster(1, 2), asked, SMALL, CONFIG).events)
         rounds = sum(isinstance(event, RoundDecided) for event in logs[-1])
-        assert (made.asked < rounds // 2) is not every
+        assert (asked.asked < rounds // 2) is not every
     assert logs[0] == logs[1]
     late = [event for event in logs[0] if isinstance(event, LateStart)]
     assert [(one.time_s, one.job, one.since_s) for one in late] == [(1080.0, "b", 1070.0)]
@@ -97,8 +112,8 @@ def test_steady_rounds_with_reservations_equal_decided_ones(durations: str) -> N
     trace = random_trace(3, 12, iterations=900)
     logs = []
     for every in (False, True):
-        made = policy(ToySpeeds(), *rules, every=every, durations=durations)
-        logs.append(replay(trace, cluster(2, 4), made, ToySpeeds(), CONFIG).events)
+        asked = policy(ToySpeeds(), *rules, every=every, durations=durations)
+        logs.append(replay(trace, cluster(2, 4), asked, ToySpeeds(), CONFIG).events)
     assert logs[0] == logs[1]
     assert any(isinstance(event, LateStart) for event in logs[0])
 

@@ -123,6 +123,7 @@ def due_rows(
     rules: OperatorRules,
     always: Sequence[StartBy] = (),
     cut: Cut | None = None,
+    share: float = 1.0,
     params: DueParams = DUE,
 ) -> DueRows:
     """Return the rows of due jobs, chosen so that GPUs and rules can hold them together.
@@ -142,13 +143,15 @@ def due_rows(
         Rules of the objective.
     cut
         Limit of the number of rows; None for none.
+    share
+        Share of their believed run time that jobs are expected to take.
     params
         Numbers of the method.
     """
     start_by = (*always, *(rule for rule in rules.rules if isinstance(rule, StartBy)))
     if not start_by or not state.jobs:
         return DueRows()
-    waits_s = _waits(problem, state, start_by)
+    waits_s = _waits(problem, state, start_by, share)
     queued_s = np.asarray([known.queued_s for known in state.jobs])
     since_s = state.time_s - queued_s + waits_s
     due = queued_s >= waits_s - params.same_s
@@ -168,7 +171,8 @@ def due_rows(
     found = DueRows(tuple(rows), tuple(late), next_s)
     if full is None:
         return found
-    kept = reserved(problem, state, rules, room, full, [row.job for row in rows])
+    expected = problem if share == 1.0 else _expected(problem, state, share)
+    kept = reserved(expected, state, rules, room, full, [row.job for row in rows])
     if kept is None:
         return found
     name = _name(state, full)
@@ -178,10 +182,12 @@ def due_rows(
     return replace(found, late=tuple(said), reservation=kept)
 
 
-def _waits(problem: RoundProblem, state: RoundState, rules: Sequence[StartBy]) -> Floats:
+def _waits(
+    problem: RoundProblem, state: RoundState, rules: Sequence[StartBy], share: float
+) -> Floats:
     """Return the seconds that each job may wait, shape (J,); inf for any number."""
     iterations = np.asarray([float(known.job.iterations) for known in state.jobs])
-    run_s = iterations * _slowest_iteration_s(problem, state)
+    run_s = share * iterations * _slowest_iteration_s(problem, state)
     waits = np.full(run_s.size, np.inf)
     for rule in rules:
         wait_s = rule.wait_s + rule.per_run_second * np.minimum(run_s, rule.longest_run_s)
@@ -189,6 +195,18 @@ def _waits(problem: RoundProblem, state: RoundState, rules: Sequence[StartBy]) -
             wait_s[[not rule.names(known.job) for known in state.jobs]] = np.inf
         waits = np.minimum(waits, wait_s)
     return waits
+
+
+def _expected(problem: RoundProblem, state: RoundState, share: float) -> RoundProblem:
+    """Return the round with the work that jobs are expected to have left.
+
+    A job that has done its expected work already is expected to do all of the rest.
+    """
+    left = problem.jobs.iterations_left
+    done = np.asarray([known.iterations_done for known in state.jobs])
+    fewer = share * (done + left) - done
+    jobs = replace(problem.jobs, iterations_left=np.where(fewer > 0.0, fewer, left))
+    return replace(problem, jobs=jobs)
 
 
 def _slowest_iteration_s(problem: RoundProblem, state: RoundState) -> Floats:

@@ -173,6 +173,9 @@ class RoundPoser:
         `morph_opt.scheduling.decision.candidates.ests.elastic_slice`.
     start_by
         Rules of due jobs in addition to those of the operator.
+    accuracy
+        Function that returns the share of the believed run times that jobs are expected to take,
+        for due instants and reservations; None: all of it.
     """
 
     def __init__(
@@ -186,8 +189,9 @@ class RoundPoser:
         compact_from: int | None = None,
         waste_filter: float | None = None,
         start_by: Sequence[StartBy] = (),
+        accuracy: Callable[[], float] | None = None,
     ) -> None:
-        self._start_by = tuple(start_by)
+        self._start_by, self._accuracy = tuple(start_by), accuracy
         self.belief = belief
         self.objective = objective
         self.rules = rules or OperatorRules()
@@ -248,7 +252,8 @@ class RoundPoser:
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
-        due = due_rows(view.problem, state, rules, self._start_by, cut)
+        share = 1.0 if self._accuracy is None else self._accuracy()
+        due = due_rows(view.problem, state, rules, self._start_by, cut, share)
         if due.rows or due.reservation:
             view = replace(view, problem=due.applied(view.problem))
         goals = goals_of(self.objective, view.problem, data)

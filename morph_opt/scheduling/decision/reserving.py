@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats
+from formulations.arrays import Floats, Ints
 from formulations.objectives import seconds_left
 from formulations.round.rules import with_rows
 from formulations.round.tables import RoundProblem
@@ -38,24 +38,21 @@ class Reservation:
     spare
         GPUs by class that longer jobs may have of those free now or then; inf where nothing is
         reserved.
-    lasting
-        Whether a job may not be stopped once it runs, and may start, shape (J,).
+    longer
+        Options in which a job starts that may not be stopped and is believed to end later.
     """
 
     job: int
     from_s: float
     until_s: float
     spare: Way
-    lasting: Bools
+    longer: Ints
 
     def applied(self, problem: RoundProblem) -> RoundProblem:
         """Return the round with a row ``reserved[j]`` per class on which GPUs are kept."""
-        options, members = problem.options, problem.options.members
-        longer = members.starts & self.lasting[members.job]
-        longer &= seconds_left(problem) > self.until_s + FEASIBILITY
-        which = np.unique(members.option[longer])
+        which = self.longer
         for kind, spare in enumerate(self.spare):
-            gpus = options.gpus_on(kind)[which]
+            gpus = problem.options.gpus_on(kind)[which]
             if np.isinf(spare) or not gpus.any():
                 continue
             mine, zero = gpus > 0.0, np.zeros(int((gpus > 0.0).sum()), dtype=np.int64)
@@ -101,7 +98,10 @@ def reserved(
     spare = tuple(
         had - taken if taken else float("inf") for had, taken in zip(left, way, strict=True)
     )
-    return Reservation(job, from_s, from_s - state.time_s, spare, lasting)
+    members, until_s = problem.options.members, from_s - state.time_s
+    longer = members.starts & lasting[members.job]
+    longer &= seconds_left(problem) > until_s + FEASIBILITY
+    return Reservation(job, from_s, until_s, spare, np.unique(members.option[longer]))
 
 
 def _ends(

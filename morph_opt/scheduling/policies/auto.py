@@ -71,6 +71,13 @@ def start_by_for(options: PolicyOptions) -> tuple[StartBy, ...]:
     return (DUE_AFTER_RUNNING,) if any("*" in jobs for jobs in stays) else (DUE_AFTER,)
 
 
+def reserves(options: PolicyOptions) -> bool:
+    """Return whether rounds may have reservations, which go by accuracies of limits so far."""
+    rules = options.rules.rules
+    due = bool(start_by_for(options)) or any(isinstance(one, StartBy) for one in rules)
+    return due and any(isinstance(one, NonPreemptible) for one in rules)
+
+
 def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:
     """Return one line on the choice of ``auto`` for these jobs; None for other objectives."""
     if policy != "milp" or options.objective != AUTO:

@@ -170,21 +170,37 @@ class Learnt:
 
 
 class Limits:
-    """Work left by time limits: the iterations of the request within the limit, less those done.
+    """Work left as time limits state it: what the request does in the limit, less what is done.
 
     Parameters
     ----------
     belief
         Speeds that it goes by.
+    learns
+        Whether `accuracy` is learnt; otherwise it stays 1.
     """
 
-    remembers = False
-
-    def __init__(self, belief: SpeedModel) -> None:
+    def __init__(self, belief: SpeedModel, learns: bool = False) -> None:
         self._requests = GangSpeeds(belief)
+        self.remembers = learns
+        self._active: dict[str, tuple[JobState, float]] = {}
+        self._used: list[float] = []
 
     def observe(self, state: RoundState) -> None:
-        """Learn nothing."""
+        """Count jobs gone since the last round as completed; repeated rounds count once."""
+        if not self.remembers:
+            return
+        now = {known.job.name: (known, state.time_s) for known in state.jobs}
+        for name, (known, seen_s) in self._active.items():
+            if name not in now and known.running is not None:
+                # It has ended within the last round, at half of it on average.
+                ran_s = known.executed_s + state.time_s - seen_s - state.interval_s / 2
+                self._used.append(min(1.0, max(0.0, ran_s) / limit_of(known.job)))
+        self._active = now
+
+    def accuracy(self) -> float:
+        """Return the mean share of their limits that completed jobs have used; 1 without any."""
+        return float(np.mean(self._used)) if self._used else 1.0
 
     def masked(self, state: RoundState) -> RoundState:
         """Return the state with every job's iterations computed from its limit.

@@ -26,7 +26,7 @@ from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules
 from morph_opt.scheduling.decision.rules.queues import QUEUE_RULES, StartBy
-from morph_opt.scheduling.policies.auto import AUTO, promises_for, start_by_for
+from morph_opt.scheduling.policies.auto import AUTO, promises_for, reserves, start_by_for
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import (
@@ -205,7 +205,10 @@ def name_of_value(word: str, value: Any) -> str:
 
 
 def _milp(
-    belief: SpeedModel, options: PolicyOptions, objective: ObjectiveSpec | None = None
+    belief: SpeedModel,
+    options: PolicyOptions,
+    objective: ObjectiveSpec | None = None,
+    accuracy: Callable[[], float] | None = None,
 ) -> Policy:
     objective = objective or _spec("objective", options.objective)
     limits = Limits(
@@ -221,6 +224,7 @@ def _milp(
         compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
         start_by=start_by_for(options),
+        accuracy=accuracy,
     )
     return MilpPolicy(poser, method, limits, every=options.method == "exact")
 
@@ -315,6 +319,11 @@ class Decider:
         self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
         if ruled and any(isinstance(rule, StartBy) for rule in options.rules.rules):
             raise InputError("start_by is a rule of policy milp only", field="rules")
+        durations = Durations.parse(options.durations)
+        limits = TimeLimits(belief, learns=self.objective is not None and reserves(options))
+        # What is learnt within limits needs no accuracy of theirs.
+        told = durations.limits and not durations.learnt and limits.remembers
+        accuracy = limits.accuracy if told else None
         if ruled:
             policy = self.policy.make(belief, options)
             if rules.rules:
@@ -322,13 +331,11 @@ class Decider:
         elif self.objective is None:
             policy = self.policy.make(belief, options)
         else:
-            policy = _milp(belief, options, self.objective)
-        durations = Durations.parse(options.durations)
+            policy = _milp(belief, options, self.objective, accuracy)
         if durations.blind or self.rule.blind:
             return EstimatingPolicy(policy, Learnt(belief))
         if durations.limits and not self.rule.limits:
-            told = Bounded(belief) if durations.learnt else TimeLimits(belief)
-            return EstimatingPolicy(policy, told)
+            return EstimatingPolicy(policy, Bounded(belief) if durations.learnt else limits)
         if durations.sigma:
             return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
         return policy

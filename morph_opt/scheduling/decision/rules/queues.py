@@ -13,14 +13,12 @@ from morph_opt.core.domain._validate import (
     require_name,
     require_unique,
 )
+from morph_opt.core.domain.round_state import MOST_S
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 
 _SHOWN = 4
 """Largest number of jobs that a sentence names."""
-
-_MOST = 1e9
-"""Largest seconds and factor of a due instant: 32 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +220,7 @@ class StartBy:
         require_patterns("start_by.jobs", self.jobs)
         require_int("start_by.least_gpus", self.least_gpus, at_least=1)
         for field in ("wait_s", "per_run_second", "longest_run_s"):
-            require_finite(f"start_by.{field}", getattr(self, field), at_least=0.0, at_most=_MOST)
+            require_finite(f"start_by.{field}", getattr(self, field), at_least=0.0, at_most=MOST_S)
 
     def names(self, job: Job) -> bool:
         """Return whether the rule is about a job."""
