@@ -136,8 +136,9 @@ oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROU
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --changes --rounds $(CHANGED) --seed $(SEED)
 	OMP_NUM_THREADS=1 $(PY) -m tests.explanation.campaign --seed $(SEED)
 
-live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes); ARGS="--runs 10 --seed 20", LIVE_TEST_ROOT=another Debian's
+live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes), and a recording at 30 times the clock; ARGS="--runs 10 --seed 20", LIVE_TEST_ROOT=another Debian's
 	$(PY) -m benchmarks.checks.live.chaos $(ARGS)
+	$(PY) -m benchmarks.checks.live.recording
 
 live-demo: $(DEV) ## ten minutes: the same jobs under backfill and under morph-opt, with a report of both
 	$(PY) -m benchmarks.checks.live.demo $(ARGS)

@@ -1,7 +1,8 @@
 """Recorded instants of a slurmctld: submissions, ends, cycles, and the starts that followed.
 
-Folder of a recording: ``sacct.txt`` (``sacct -X -a -P``), ``instants.txt`` (``job|submit|end``,
-Unix times to the millisecond), ``bf_cycles.txt`` (begin of each cycle of backfill),
+Folder of a recording: ``sacct.txt`` (``sacct -X -a -P``), ``instants.txt`` (``job|submit|end`` and,
+if known, ``free``, the end of the epilog; Unix times to the millisecond), ``bf_cycles.txt`` (begin
+of each cycle of backfill), ``passes.txt`` (begin of each pass of the main scheduler, if known),
 ``workload.json`` (run time of jobs that still ran), ``slurm.conf``, ``assoc.txt``, and
 ``calc_anchor.txt`` where priorities are computed.
 """
@@ -38,6 +39,7 @@ class RecordedJob:
     user: str
     hosts: tuple[str, ...]
     priority: int
+    completing_s: float | None = None
 
     def end_of(self, started_s: float) -> float:
         """Return the end of a replayed run."""
@@ -53,6 +55,7 @@ class Recording:
     jobs: tuple[RecordedJob, ...]
     cycles_s: tuple[float, ...]
     anchor_s: float | None
+    passes_s: tuple[float, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> Recording:
@@ -61,13 +64,13 @@ class Recording:
             job["name"]: job for job in json.loads((folder / "workload.json").read_text())["jobs"]
         }
         instants = {
-            int(row["job"]): (float(row["submit"]), float(row["end"]))
+            int(row["job"]): (float(row["submit"]), float(row["end"]), float(row.get("free", 0.0)))
             for row in _rows(folder / "instants.txt")
         }
         jobs = []
         for row in _rows(folder / "sacct.txt"):
             number = int(row["JobID"])
-            submit_s, end_s = instants[number]
+            submit_s, end_s, free_s = instants[number]
             start_s, over_s = _instant(row["Start"]), _instant(row["End"])
             last_s = end_s or (over_s if row["State"] != "RUNNING" else None)
             known = re.search(r"gres/gpu=(\d+)", row["ReqTRES"])
@@ -91,14 +94,16 @@ class Recording:
                     f"{row['Account']}/{row['User']}",
                     expand_hosts(row["NodeList"]) if start_s is not None else (),
                     int(row["Priority"]),
+                    free_s - end_s if free_s and end_s else None,
                 )
             )
-        anchor = folder / "calc_anchor.txt"
+        anchor, passes = folder / "calc_anchor.txt", folder / "passes.txt"
         return cls(
             folder,
             tuple(jobs),
             tuple(map(float, (folder / "bf_cycles.txt").read_text().split())),
             float(anchor.read_text()) if anchor.exists() else None,
+            tuple(map(float, passes.read_text().split())) if passes.exists() else (),
         )
 
 

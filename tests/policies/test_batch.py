@@ -142,7 +142,7 @@ class TestSlurm:
                     zip(sizes, sorted(rng.uniform(0, 900, 40)), strict=True)
                 )
             ]
-            policy = SlurmPolicy(SPEEDS, conf, completing_s=0.0)
+            policy = SlurmPolicy(SPEEDS, conf, instant=True)
             assert starts(policy, *jobs) == first_come_first_served(jobs)
 
     def test_periods_of_priorities_end_later_than_they_begin(self, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from benchmarks.checks.live import accounting
 from benchmarks.checks.live.releases import ROOT, plugins, which, write_commands
@@ -24,6 +26,8 @@ NODES, GPUS, NAME = 8, 8, "fake"
 PACKAGES = "slurm-wlm slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
 INSTALL = "apt-get install -y --no-install-recommends"
 _WAIT_S = 60.0
+_OTHERS = ("munged", "mariadbd")
+"""Daemons that are not Slurm's: their clock is the machine's."""
 
 
 def missing(*, slurmdbd: bool = False) -> str:
@@ -47,6 +51,45 @@ def until(what: str, holds: Callable[[], bool], limit_s: float = _WAIT_S) -> Non
         time.sleep(0.1)
 
 
+@dataclass(frozen=True, slots=True)
+class FakeClock:
+    """Clock of Slurm's processes that runs faster than the machine's, by libfaketime.
+
+    Parameters
+    ----------
+    path
+        The library.
+    speed
+        Seconds of Slurm in one of the machine.
+    began_s
+        Instant at which both clocks agree.
+    """
+
+    path: Path
+    speed: int
+    began_s: float
+    NAMED: ClassVar[str] = "LIVE_TEST_FAKETIME"
+    WANTED: ClassVar[str] = (
+        f"no libfaketime: {INSTALL} libfaketime, or name its libfaketimeMT.so.1 by {NAMED}"
+    )
+
+    @classmethod
+    def library(cls) -> Path | None:
+        """Where libfaketime is; None if it is not installed."""
+        named = os.environ.get(cls.NAMED)
+        places = [Path(named)] if named else Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+        return next((place for place in places if place.exists()), None)
+
+    def now_s(self) -> float:
+        """Time of Slurm's clock."""
+        return self.began_s + self.speed * (time.time() - self.began_s)
+
+    def environment(self) -> dict[str, str]:
+        """Variables of a process that begins now: each would count from its own begin."""
+        ahead_s = (self.speed - 1) * (time.time() - self.began_s)
+        return {"LD_PRELOAD": str(self.path), "FAKETIME": f"+{ahead_s:.3f} x{self.speed}"}
+
+
 class RealSlurm:
     """A cluster of its own; use `cluster`.
 
@@ -60,6 +103,8 @@ class RealSlurm:
         Whether jobs are accounted for, by a slurmdbd with a MariaDB of its own.
     settings
         More lines of slurm.conf.
+    clock
+        Clock of Slurm's processes; None for that of the machine.
     """
 
     def __init__(
@@ -69,7 +114,9 @@ class RealSlurm:
         backfill: bool = True,
         slurmdbd: bool = False,
         settings: Sequence[str] = (),
+        clock: FakeClock | None = None,
     ) -> None:
+        self.clock = clock
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.settings = (*settings, f"SchedulerType=sched/{'backfill' if backfill else 'builtin'}")
@@ -89,7 +136,7 @@ class RealSlurm:
         found = shutil.which(words[0], path=self.env["PATH"])
         done = subprocess.run(
             [found or words[0], *words[1:]],
-            env=self.env,
+            env=self._clocked(),
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -189,12 +236,15 @@ class RealSlurm:
             with suppress(OSError, ValueError):
                 os.killpg(int(file.read_text()), signal.SIGKILL)
 
+    def _clocked(self) -> dict[str, str]:
+        return self.env if self.clock is None else self.env | self.clock.environment()
+
     def _spawn(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.out").open("ab") as out:
             found = shutil.which(words[0], path=self.env["PATH"])
             self._started[name] = subprocess.Popen(
                 [found or words[0], *words[1:]],
-                env=self.env,
+                env=self.env if name in _OTHERS else self._clocked(),
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
@@ -340,13 +390,18 @@ def _left(number: int, frame: object) -> None:
 
 @contextmanager
 def cluster(
-    folder: Path, *, backfill: bool = True, slurmdbd: bool = False, settings: Sequence[str] = ()
+    folder: Path,
+    *,
+    backfill: bool = True,
+    slurmdbd: bool = False,
+    settings: Sequence[str] = (),
+    clock: FakeClock | None = None,
 ) -> Iterator[RealSlurm]:
     """A real Slurm that is up, and gone behind the block.
 
     SIGINT and SIGTERM end the block as errors do; while Slurm is ended they wait.
     """
-    found = RealSlurm(folder, backfill=backfill, slurmdbd=slurmdbd, settings=settings)
+    found = RealSlurm(folder, backfill=backfill, slurmdbd=slurmdbd, settings=settings, clock=clock)
     conf = folder / "slurm.conf"
     keeper = guard(conf)
     before = {number: signal.signal(number, _left) for number in (signal.SIGINT, signal.SIGTERM)}

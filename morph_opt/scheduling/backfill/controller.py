@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
+from morph_opt.scheduling.backfill.queue import Free, Planned, Running, Start, Waiting
 from morph_opt.scheduling.backfill.slurm import CYCLE, Cycle, backfill_pass, main_pass
 
 
@@ -35,11 +35,13 @@ class Timing:
     every_s
         Seconds between two passes over the whole queue (``sched_interval``).
     delay_s
-        Least seconds between passes caused by submissions (``batch_sched_delay``).
+        Least seconds from any pass to one caused by a submission or an end (``batch_sched_delay``).
     depth
         Waiting jobs that a pass caused by an event looks at (``default_queue_depth``).
     completing_s
         Seconds from the end of a job to free GPUs: its epilog. Measured, no setting of Slurm.
+    tick_s
+        Seconds between two looks of slurmctld's loop for a pass that is due; 0 for a pass at once.
     poll_s
         Seconds between two looks of an idle backfill for something to do.
     """
@@ -52,7 +54,8 @@ class Timing:
     every_s: float = 60.0
     delay_s: float = 3.0
     depth: int = 100
-    completing_s: float = 0.5
+    completing_s: float = 0.2
+    tick_s: float = 1.0
     poll_s: float = 1.0
 
     @property
@@ -81,6 +84,7 @@ class Controller:
     _cycle_s: float = field(init=False)
     _changed_s: float = math.inf
     _busy: bool = False
+    _deep: bool = False
     _completing: list[tuple[float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -90,6 +94,13 @@ class Controller:
         """Note the end of a job; its nodes take no job until its epilog is over."""
         self._completing.append((now_s + self.timing.completing_s, nodes))
         self.changed(now_s)
+
+    def _due(self, now_s: float) -> None:
+        """Note that a pass is due: at the next look of the loop, and not too soon after another."""
+        due_s = max(now_s, self._last_event_s + self.timing.delay_s)
+        if self.timing.tick_s:
+            due_s = _after(self.phase_s, self.timing.tick_s, due_s, inclusive=True)
+        self._event_s = min(self._event_s, due_s)
 
     def changed(self, now_s: float) -> None:
         """Note any other change that a cycle of backfill should look at: priorities, nodes."""
@@ -103,11 +114,11 @@ class Controller:
         return nodes
 
     def next_s(self, now_s: float) -> float:
-        """Return the next instant after ``now_s`` at which a pass could start a job."""
+        """Return the next instant after ``now_s`` at which a pass is due or an epilog ends."""
         free_s = min((one[0] for one in self._completing), default=math.inf)
-        return min(
-            each for each in (self._event_s, free_s, self._next_cycle(), math.inf) if each > now_s
-        )
+        whole_s = self._whole_s if self._deep else math.inf
+        instants = (self._event_s, whole_s, free_s, self._next_cycle(), math.inf)
+        return min(each for each in instants if each > now_s)
 
     @property
     def cycle_s(self) -> float:
@@ -120,7 +131,8 @@ class Controller:
         queue: Sequence[Waiting],
         free: Free,
         running: Iterable[Running],
-        fresh: Iterable[int] = (),
+        *,
+        arrived: bool = False,
     ) -> list[Start]:
         """Return the jobs that start at an instant; ``free`` is changed by them.
 
@@ -132,10 +144,13 @@ class Controller:
             Waiting jobs in order of priority.
         free, running
             See the classes. Jobs whose epilog is not over still hold their resources.
-        fresh
-            Jobs of the queue that were submitted at this instant, in order.
+        arrived
+            Whether jobs of the queue were submitted since the instant before.
         """
         timing = self.timing
+        begins = self._last_event_s == -math.inf  # nothing was looked at before: all is now
+        if self._whole_s < now_s:  # as were passes that no event came before
+            self._whole_s = _after(self._whole_s, timing.every_s, now_s, inclusive=True)
         if self._busy:  # cycles that could change nothing were left out, and took their time
             self._cycle_s = _after(self._cycle_s, timing.between_s, now_s, inclusive=True)
         while not self._busy and self._next_cycle() < now_s:  # as did those of an empty queue
@@ -146,42 +161,41 @@ class Controller:
         for one in queue:
             by_job.setdefault(one.job, []).append(one)
         started: list[Start] = []
-        for job in fresh:
-            first = [one for one in by_job[job] if _is_top(one, queue)]
-            found = main_pass(now_s, first, free) if first else []
-            started += found
-            if not found:
-                due_s = max(now_s, self._last_event_s + timing.delay_s)
-                self._event_s = min(self._event_s, due_s)
-                self.changed(now_s)
+        if arrived:
+            self._due(now_s)
+            self.changed(now_s)
         left = _without(queue, started)
         completing = [one for one in self._completing if one[0] > now_s]
-        if len(completing) < len(self._completing) or now_s >= min(self._event_s, self._whole_s):
-            depth = None if now_s >= self._whole_s else timing.depth
+        if len(completing) < len(self._completing):
+            self._due(now_s)
+            self._completing = completing
+        if begins or now_s >= min(self._event_s, self._whole_s):
+            depth = None if begins or now_s >= self._whole_s else timing.depth
             started += main_pass(now_s, left[:depth], free)
             left = _without(left, started)
-            self._last_event_s, self._event_s, self._completing = now_s, math.inf, completing
+            self._last_event_s, self._event_s = now_s, math.inf
             self._whole_s = _after(self._whole_s, timing.every_s, now_s)
-        if now_s >= self._next_cycle():
+        if now_s >= self._next_cycle() or (begins and timing.backfill):
             held = [_run(by_job[each.job][0], each.nodes, now_s) for each in started]
             found, planned = backfill_pass(
                 now_s, left[: timing.tested], free, [*running, *held], timing.cycle
             )
             started += found
             self._cycle_s = now_s + timing.between_s
-            # Without a change, a later cycle differs only once the time from now until a job's
-            # limit begins or ceases to meet a reservation.
-            limits = sorted({0.0, *(one.limit_s for one in left)})
             ahead = [free_s for free_s, _ in completing]
-            for each in planned:
-                for bound in timing.cycle.rounded(each.start_s, by_job[each.job][0].limit_s):
-                    past = bisect_left(limits, True, key=partial(_is_past, bound, now_s))
-                    ahead += [bound - limits[past - 1]] if past else []
+            busy = 0
+            for each in (*running, *held):
+                busy |= each.nodes
+            # Idle nodes that are planned for a job, and passes over several jobs, touch what
+            # backfill looks at (`_more_work`): a cycle follows at the interval. Else it polls.
+            idle = any(plan.nodes & ~busy for plan in planned)
+            self._busy = idle or len(by_job) - len(started) > 1
+            if self._busy:
+                ahead += _meetings(now_s, left, planned, timing.cycle)
             self._changed_s = now_s if found else min(ahead, default=math.inf)
         elif started:
             self._changed_s = min(self._changed_s, now_s)
-        # Cycles follow each other at the interval while jobs wait; an idle backfill polls.
-        self._busy = len(by_job) > len(started)
+        self._deep = len(left) > timing.depth
         return started
 
     def _next_cycle(self) -> float:
@@ -192,15 +206,21 @@ class Controller:
         return _after(self._cycle_s, step_s, self._changed_s, inclusive=True)
 
 
-def _is_top(one: Waiting, queue: Iterable[Waiting]) -> bool:
-    """Return whether no job of its partition or nodes has a higher priority (``_top_priority``)."""
-    mine = one.tier, one.priority
-    return not any(
-        (other.tier, other.priority) > mine
-        for other in queue
-        if other.job != one.job
-        if other.partition == one.partition or other.allowed & one.allowed
-    )
+def _meetings(
+    now_s: float, queue: Iterable[Waiting], planned: Iterable[Planned], cycle: Cycle
+) -> list[float]:
+    """Return the next instants at which a cycle differs although nothing has changed.
+
+    The time from then until some job's limit begins or ceases to meet a reservation.
+    """
+    limit_s = {one.job: one.limit_s for one in queue}
+    limits = sorted({0.0, *limit_s.values()})
+    found: list[float] = []
+    for each in planned:
+        for bound in cycle.rounded(each.start_s, limit_s[each.job]):
+            past = bisect_left(limits, True, key=partial(_is_past, bound, now_s))
+            found += [bound - limits[past - 1]] if past else []
+    return found
 
 
 def _is_past(bound_s: float, now_s: float, limit_s: float) -> bool:

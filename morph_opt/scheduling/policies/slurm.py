@@ -221,8 +221,8 @@ class SlurmPolicy(BatchPolicy):
         Its settings.
     phase_s
         Instant of the first pass and the first computation of priorities, which no log states.
-    completing_s
-        Seconds from the end of a job to free GPUs; None for the default of `Timing`.
+    instant
+        Whether epilogs and the loop of slurmctld take no time, so that passes are at the events.
     takes_s
         Seconds that a cycle of backfill takes, which no log states either.
     reservations
@@ -236,15 +236,16 @@ class SlurmPolicy(BatchPolicy):
         belief: SpeedModel,
         site: Site,
         phase_s: float = 0.0,
-        completing_s: float | None = None,
+        instant: bool = False,
         takes_s: float = 0.0,
         reservations: Iterable[Reservation] = (),
     ) -> None:
         super().__init__(belief, reservations)
         self.site, self._rules, self._clock_s = site, self._reservations, 0.0
         self._timing, self._weights = replace(site.timing, takes_s=takes_s), site.weights
-        if completing_s is not None:
-            self._timing = replace(self._timing, completing_s=completing_s)
+        self._instant = instant
+        if instant:
+            self._timing = replace(self._timing, completing_s=0.0, tick_s=0.0)
         self._limited = site.enforces and any(one.most for one in site.files.qos.values())
         self._least_loaded = "cr_lln" in site.conf.values.get("selecttypeparameters", "").lower()
         self._controller = Controller(self._timing, phase_s)
@@ -271,9 +272,7 @@ class SlurmPolicy(BatchPolicy):
 
     def phased(self, phase_s: float, takes_s: float) -> SlurmPolicy:
         """Return a new policy of the site with another phase and length of its cycles."""
-        made = SlurmPolicy(
-            self._belief, self.site, phase_s, self._timing.completing_s, takes_s, self._rules
-        )
+        made = SlurmPolicy(self._belief, self.site, phase_s, self._instant, takes_s, self._rules)
         made.begins_at(self._clock_s)
         return made
 
@@ -317,7 +316,7 @@ class SlurmPolicy(BatchPolicy):
         """See `BatchPolicy`."""
         now_s, jobs = state.time_s, state.jobs
         self._end(state, running, now_s)
-        fresh = [n for n in waiting if jobs[n].job.name not in self._seen]
+        arrived = any(jobs[n].job.name not in self._seen for n in waiting)
         self._seen = {known.job.name for known in jobs}
         self._rank(state, waiting, now_s)
         if self._kept:
@@ -328,7 +327,7 @@ class SlurmPolicy(BatchPolicy):
         requests = in_order(
             each for n, one in waiting.items() for each in self.queued(jobs[n].job, one)
         )
-        started = self._controller.starts(now_s, requests, free, held, fresh)
+        started = self._controller.starts(now_s, requests, free, held, arrived=arrived)
         for each in started:  # it may end before the next round
             asked, known = waiting[each.job], jobs[each.job]
             begun = Running(each.job, now_s + asked.limit_s, each.nodes, asked.demand)
