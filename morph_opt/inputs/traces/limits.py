@@ -3,7 +3,7 @@
 Users name few values and far longer ones than they need: nine tenths of the jobs of production logs
 use twenty values, the longest allowed one is always popular, and a factor on the run time is no
 model of it (Tsafrir, "Using inaccurate estimates accurately", JSSPP 2010). The weights of
-`Modal` are assumed; ``python -m morph_opt.traces describe`` shows those of a log.
+`Modal` are assumed; ``python -m morph_opt.traces describe`` fits those of a log.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -143,6 +144,47 @@ def with_limits(
         else:
             found.append(job)
     return tuple(found)
+
+
+def fitted_weights(
+    run_s: Sequence[float], limit_s: Sequence[float], most: int = len(VALUES_S), steps: int = 200
+) -> dict[float, float]:
+    """Return the weights of the most popular limits of a log, in seconds and ascending; sum 1.
+
+    A job takes one of the values that are not below its run time, by their weights: the likeliest
+    weights under that law, by minorisation and maximisation (Hunter, "MM algorithms for generalized
+    Bradley-Terry models", Annals of Statistics 2004, section 5). Jobs with other limits, and jobs
+    that their limit ended, tell nothing of it.
+
+    Parameters
+    ----------
+    run_s, limit_s
+        Run time and limit of each job.
+    most
+        Number of values.
+    steps
+        Steps of the iteration.
+    """
+    chosen = Counter(limit for run, limit in zip(run_s, limit_s, strict=True) if run < limit)
+    popular = sorted(chosen, key=lambda limit: (-chosen[limit], limit))[:most]
+    values = sorted(popular)
+    if not values:
+        return {}
+    # By the first value that is not below the run time: jobs that could have taken it and on.
+    could = Counter(
+        bisect_left(values, run)
+        for run, limit in zip(run_s, limit_s, strict=True)
+        if limit in popular and run < limit
+    )
+    counts = [float(chosen[value]) for value in values]
+    weights = [count / sum(counts) for count in counts]
+    for _ in range(steps):
+        above = list(accumulate(reversed(weights)))[::-1]
+        shared = list(accumulate(could[place] / above[place] for place in range(len(values))))
+        weights = [count / share for count, share in zip(counts, shared, strict=True)]
+        total = sum(weights)
+        weights = [weight / total for weight in weights]
+    return dict(zip(values, weights, strict=True))
 
 
 def _minutes(seconds: float) -> float:

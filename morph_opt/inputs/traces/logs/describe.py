@@ -15,6 +15,7 @@ from morph_opt.core.documents.figures import drawing, line, logarithmic, rules
 from morph_opt.core.documents.style import GREY, looks
 from morph_opt.core.domain import InputError
 from morph_opt.core.table import Cell, Table
+from morph_opt.inputs.traces.limits import fitted_weights
 from morph_opt.inputs.traces.logs.frame import LogFrame, num_cdf, sum_cdf
 
 SIZES = ((1, 1), (2, 7), (8, 8), (9, 31), (32, 127), (128, 1 << 30))
@@ -51,7 +52,38 @@ def parts_of(log: LogFrame) -> list[Part]:
     for column, word in _NAMED.items():
         if (jobs[column] != "-").any():
             found.append(Part(f"By {word}", _grouped(jobs, _largest(jobs, column), word)))
+    limited = jobs[jobs["limit_s"].notna() & jobs["run_s"].notna()]
+    if not limited.empty:
+        found.append(Part(_accuracy(limited, len(jobs)), _limits(limited)))
     return found
+
+
+def _accuracy(limited: pd.DataFrame, of: int) -> str:
+    """Return a heading that states how much of their time limits jobs use."""
+    used = limited["run_s"] / limited["limit_s"]
+    ended, most = (used >= 1.0).mean(), (limited["limit_s"] == limited["limit_s"].max()).mean()
+    mean = used.clip(upper=1.0).mean()
+    return (
+        f"Time limits: {len(limited):,} of {of:,} jobs have one; they use {mean:.1%} of it in the "
+        f"mean, {ended:.1%} are ended by it, {most:.1%} ask for the longest"
+    )
+
+
+def _limits(limited: pd.DataFrame) -> Table:
+    """Return popular limits with their shares and their weights in the law ``modal``."""
+    run_s, limit_s = limited["run_s"].tolist(), limited["limit_s"].tolist()
+    rows: list[list[Cell]] = []
+    for value, weight in fitted_weights(run_s, limit_s).items():
+        own = limited[limited["limit_s"] == value]
+        used = (own["run_s"] / value).clip(upper=1.0)
+        share = 100.0 * len(own) / len(limited)
+        median_s = float(own["run_s"].median())
+        rows.append([value / 60.0, len(own), share, 100.0 * weight, median_s, 100.0 * used.mean()])
+    header = ("limit (min)", "jobs", "jobs %", "weight %", "median run (s)", "mean use %")
+    formats = dict.fromkeys(("jobs %", "weight %", "mean use %"), ".1f")
+    return Table(
+        header, rows, "r", formats | {"limit (min)": ",g", "jobs": ",d", "median run (s)": ",.4g"}
+    )
 
 
 def _distribution(jobs: pd.DataFrame) -> Table:

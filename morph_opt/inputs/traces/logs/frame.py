@@ -26,7 +26,8 @@ class LogFrame:
         Name of the file, shown in legends.
     jobs
         One row per job, CPU jobs (0 GPUs) included: ``submit_s``, ``start_s``, ``run_s``,
-        ``queue_s``, ``gpus``, ``gpu_s``, ``kind``, ``tenant``, ``user``, ``outcome``, ``attempts``.
+        ``queue_s``, ``gpus``, ``gpu_s``, ``kind``, ``tenant``, ``user``, ``limit_s``, ``outcome``,
+        ``attempts``.
     notes
         Statements of what was read, dropped and assumed.
     """
@@ -94,6 +95,7 @@ def _frame(rows: list[LogRow], as_published: bool) -> pd.DataFrame:
             "kind": [row.kind or "-" for row in rows],
             "tenant": [row.tenant or "-" for row in rows],
             "user": [row.user or "-" for row in rows],
+            "limit_s": [row.limit_s or nan for row in rows],
             "outcome": [row.outcome for row in rows],
             "attempts": [row.attempts for row in rows],
         }
