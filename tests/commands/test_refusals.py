@@ -38,7 +38,7 @@ replay --promises weight --trace base | --promises: has no effect: no job is gua
 replay --objective throughput --durations blind | --durations: has no effect: objective
 replay --durations blind --objective jct-blind | --durations: has no effect: objective 'jct-blind'
 replay --durations blind --policy fifo | --durations: policy 'fifo' does not know it; known to
-replay --durations some | --durations: must be true, blind, limits[:LAW] or noisy:SIGMA, got 'some'
+replay --durations some | --durations: must be true, blind, limits[:LAW][:learnt] or noisy:SIGMA
 replay --durations noisy:-1 --objective jct | --durations: the spread must be a number above 0
 replay --objective throughput --durations noisy:1 | --durations: has no effect: objective
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000

@@ -50,8 +50,9 @@ def test_a_number_that_cannot_be_is_refused(wrong, rule: str) -> None:  # type: 
         ("scheduling/decision", {"FACTOR = 2.0", "_SHOWN = 4"}),
         ("inputs/perf/fitting", set()),
         ("simulation/metrics", set()),
-        # The length of a message; the size of a file; the default of an option.
-        ("scheduling/backfill", {"SHOWN = 3"}),
+        # The length of a message, and how far ahead reservations are listed; the size of a file;
+        # the default of an option.
+        ("scheduling/backfill", {"SHOWN = 3", "AHEAD_S = 30 * 86400.0"}),
         ("inputs/slurm", {"MOST_BYTES = 16 * 2 ** 20"}),
         ("hindcast", {"REPLAYS = 20", "_SHOWN = 8"}),
     ],
