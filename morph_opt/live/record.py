@@ -177,5 +177,7 @@ def status_of(
     for record in entry["commands"][:_SHOWN]:
         why = f" ({record['why']})" if "why" in record else ""
         yield f"  {record['kind']} {record['job']}: {record['outcome']}{why}"
+    for job, why in list(entry.get("late", {}).items())[:_SHOWN]:
+        yield f"  late {job}: it is due, and {why}"
     for job, why in list(left_alone.items())[:_SHOWN]:
         yield f"  left alone {job}: {why}"

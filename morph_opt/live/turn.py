@@ -238,6 +238,7 @@ class Controller:
         self.memory.observed += self.mode.word != ACT
         free = sum(free_gpus(picture).values())
         waits = sum(known.running is None for known in found.snapshot.state.jobs)
+        late = decision.decision.report.late
         entry: dict[str, Any] = {
             "turn": turn,
             "time_s": picture.time_s,
@@ -251,6 +252,7 @@ class Controller:
             "free_gpus": free,
             "would_use_gpus": more_gpus,
             **unused,
+            **({"late": {one.job: one.why for one in late}} if late else {}),
             "happened": self.pending,
             "not_stopped": {
                 job: why for job, why in found.unseen.items() if self.unseen.get(job) != why

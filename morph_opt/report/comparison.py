@@ -251,4 +251,9 @@ def _remarks(views: Sequence[RunView]) -> list[str]:
             found.append(f"{view.name}: {summary.rounds_over_capacity} rounds over capacity.")
         if summary.fallback_rounds:
             found.append(f"{view.name}: {summary.fallback_rounds} rounds fell back.")
+        if summary.late_jobs:
+            found.append(
+                f"{view.name}: {summary.late_jobs} jobs were due and could not start, at most for "
+                f"{summary.late_max_s:,.0f} s."
+            )
     return found

@@ -16,9 +16,10 @@ from morph_opt.live.execution import release_all
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
 from morph_opt.live.picture import LEASE_NAME, OURS
+from morph_opt.live.record import status_of
 from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
-from morph_opt.live.turn import ADVISE, OBSERVE, Mode
+from morph_opt.live.turn import ACT, ADVISE, OBSERVE, Mode
 from morph_opt.round.cli import main as decide_again
 from morph_opt.simulation.runs.read import read_run
 from tests.live.fake import FakeSlurm
@@ -455,3 +456,12 @@ def test_memory_is_read_back(tmp_path: Path) -> None:
     again = read_memory(tmp_path)
     assert again.jobs == one.memory.jobs
     assert again.turns == one.memory.turns > 0
+
+
+def test_late_jobs_are_said() -> None:
+    entry = {
+        **{"turn": 3, "waits": 1, "free_gpus": 0, "worth": 1.0, "status": "optimal"},
+        **{"seconds": {}, "commands": [], "late": {"7": "waits for jobs that are due before it"}},
+    }
+    said = list(status_of(entry, ACT, "toy", 2, {}))
+    assert said[-1] == "  late 7: it is due, and waits for jobs that are due before it"
