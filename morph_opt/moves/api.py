@@ -161,7 +161,7 @@ class _Asker:
         reason = ""
         if not any(step.before is not None for step in steps):
             fits = self.question.start is not None
-            status, reason = NOTHING, "fits as it is" if fits else "is so already"
+            status, reason = NOTHING, "fits without a move" if fits else "is so already"
         made = Moves(
             self.snapshot,
             self.question,

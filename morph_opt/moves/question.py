@@ -95,7 +95,8 @@ class Freed:
         """Words for one of the places."""
         inside = f" in one {self.inside}" if self.inside else ""
         of = f" of {self.gpu_type}" if self.gpu_type else ""
-        return f"{self.gpus} GPUs{of}{inside}" if self.what == SLOTS else f"{self.what}{of}"
+        gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+        return f"{gpus}{of}{inside}" if self.what == SLOTS else f"{self.what}{of}"
 
     @property
     def words(self) -> str:
