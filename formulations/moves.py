@@ -170,37 +170,37 @@ class Demands:
     most_moves: int | None = None
 
 
+class _Rows:
+    """Rows ``sum >= least`` that are added to a round's rules."""
+
+    def __init__(self, problem: RoundProblem) -> None:
+        self.problem = problem
+
+    def add(
+        self, name: str, label: Ints, least: Floats | float, row: Ints, option: Ints, sign: float
+    ) -> None:
+        """Add a row per label; entries are a row of these and an option."""
+        lower = np.broadcast_to(np.asarray(least, dtype=np.float64), label.shape)
+        self.problem = with_rows(self.problem, name, label, lower, row, option, sign)
+
+
 def with_demands(problem: RoundProblem, demands: Demands) -> RoundProblem:
     """Return the round with the rows of a question after its rules."""
-    options, members = problem.options, problem.options.members
-    one = np.zeros(1, dtype=np.int64)
-
-    def row(name: str, least: float, chosen: Ints) -> None:
-        nonlocal problem
-        at = np.zeros(chosen.size, dtype=np.int64)
-        problem = with_rows(problem, name, one, np.asarray([least]), at, chosen, 1.0)
-
+    options, members, rows = problem.options, problem.options.members, _Rows(problem)
+    first = np.zeros(1, dtype=np.int64)
     if demands.least:
-        row("wanted", demands.least, np.flatnonzero(np.isin(members.job, demands.wanted)))
+        chosen = np.flatnonzero(np.isin(members.job, demands.wanted))
+        rows.add("wanted", first, demands.least, np.zeros_like(chosen), chosen, 1.0)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
     row_of[demands.running] = np.arange(demands.running.size)
     mine = np.flatnonzero(row_of[members.job] >= 0)
-    problem = with_rows(
-        problem,
-        "running",
-        demands.running,
-        np.ones(demands.running.size),
-        row_of[members.job[mine]],
-        mine,
-        1.0,
-    )
+    rows.add("running", demands.running, 1.0, row_of[members.job[mine]], mine, 1.0)
     stays = options.stay[demands.leaving]
-    problem = with_rows(
-        problem, "leaves", demands.leaving, np.zeros(stays.size), np.arange(stays.size), stays, -1.0
-    )
+    rows.add("leaves", demands.leaving, 0.0, np.arange(stays.size), stays, -1.0)
     if demands.most_moves is not None:
-        row("most_moves", float(options.stays.size - demands.most_moves), options.stays)
-    return problem
+        stays, least = options.stays, options.stays.size - demands.most_moves
+        rows.add("most_moves", first, least, np.zeros_like(stays), stays, 1.0)
+    return rows.problem
 
 
 def least_loss(problem: RoundProblem, loss: Floats, avoided: Floats) -> Level:

@@ -20,6 +20,7 @@ from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.parameters import PATTERNS
 from formulations.round.tables import NONE, Level, RoundProblem, Scope
 from morph_opt.scheduling.decision.ranked import with_guarantees
+from tests.formulations.worlds.move_families import MOVE_PAIRS
 from tests.formulations.worlds.packed_families import PACKED_PAIRS
 from tests.formulations.worlds.pairs import Pair, Wanted, families
 from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny
@@ -41,7 +42,7 @@ RULE_WRITER = ROOT / "morph_opt/scheduling/decision/rules/compile.py"
 
 def emitted() -> set[str]:
     """Words that the source can write: the literal first argument of every row call."""
-    found = _words(RULE_WRITER, ("add",))
+    found = _words(RULE_WRITER, ("add",)) | _words(ROOT / "formulations/moves.py", ("add",))
     for path in EMITTERS:
         # A fleet is no round; the whole text of its model is held by test_fleet.
         if path.stem not in ("linear_model", "rules", "fleet"):
@@ -266,6 +267,7 @@ PAIRS: dict[str, Pair] = {
         _assignment([4, 4], _sharing(2.0), [0], **_LEAVES),
     ),
     **RULE_PAIRS,
+    **MOVE_PAIRS,
     **PACKED_PAIRS,
 }
 """One pair per row family; a word that the source can write and that is not here fails a test.
