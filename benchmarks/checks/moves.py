@@ -1,9 +1,9 @@
 """Check answers on moves by enumeration: ``python -m benchmarks.checks.moves [STATES]``.
 
-Random states of 3 to 6 nodes, with leaves, NVLink domains, drained nodes, scarce threads and rules,
-are asked every question. Enumeration knows the state, the speeds and the strict check, and neither
-tables nor a model: it tries sets of jobs to disturb from the cheapest on, each in every place. The
-status is 1 if a loss differs, or if the steps of an answer cannot be carried out one by one.
+Random states of 3 to 6 nodes, with leaves, slow uplinks, NVLink domains, drained nodes, few threads
+and rules, are asked every question. Enumeration knows the state, the speeds and the strict check,
+and neither tables nor a model: it tries sets of jobs to disturb from the cheapest on, each in every
+place. The status is 1 if a loss differs, or if the steps of an answer cannot be carried out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from morph_opt.core.domain import (
     ExecutionPlan,
     Job,
     JobState,
+    Leaf,
     Node,
     NodeType,
     Placement,
     RoundState,
     Shape,
+    SideDemand,
     Span,
 )
 from morph_opt.inputs.perf.speed import Configuration
@@ -116,19 +118,22 @@ def _cluster(draw: np.random.Generator) -> Cluster:
         kind = kinds[int(draw.integers(len(kinds))) if at else 0]
         rack = f"rack-{leaf}-{at % 2}-{kind.name}" if racks and draw.random() < 0.8 else None
         nodes.append(Node(f"n{at}", kind, leaf=f"leaf-{leaf}", nvlink_domain=rack))
-    return Cluster("random", tuple(nodes))
+    slow = tuple(Leaf(f"leaf-{leaf}", float(draw.integers(5, 40))) for leaf in range(leaves))
+    return Cluster("random", tuple(nodes), slow if draw.random() < 0.4 else ())
 
 
 def _rows(
     draw: np.random.Generator, model: str, kind: NodeType, shape: Shape
 ) -> Iterator[SpeedRow]:
     """Yield the speeds of a shape: the same anywhere, or slower or impossible farther apart."""
+    # Workers on several nodes use the network cards, and the uplinks of their leaves.
+    side = SideDemand(rdma_gb_per_s=float(draw.integers(0, 8)) if shape.nodes > 1 else 0.0)
     if shape.nodes == 1 or draw.random() < 0.5:
-        yield SpeedRow(model, kind.name, Configuration(shape, DP, 1.0))
+        yield SpeedRow(model, kind.name, Configuration(shape, DP, 1.0, side))
         return
     step_s = 1.0
     for span in (Span.NVLINK, Span.LEAF, Span.POD):
-        yield SpeedRow(model, kind.name, Configuration(shape, DP, step_s), span)
+        yield SpeedRow(model, kind.name, Configuration(shape, DP, step_s, side), span)
         step_s += float(draw.choice([0.0, 0.5]))
         if draw.random() < 0.2:
             return

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain._validate import require_finite, require_int
+from morph_opt.core.domain.errors import some
 from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.scheduling.decision.rules.patterns import require_patterns
 
@@ -172,7 +173,7 @@ class Question:
         if self.free is not None:
             return f"free {self.free.words}"
         if self.drain:
-            return f"empty {', '.join(self.drain)}"
+            return f"empty {some(self.drain)}"
         return f"slots of {', '.join(map(str, self.slots))} GPUs"
 
 
