@@ -22,6 +22,7 @@ STATE_THEM = {
     "benchmarks/instances/messy.py": "amounts of drawn clusters and demands",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
     "benchmarks/checks/messy/snapshots.py": "amounts of drawn clusters and demands",
+    "benchmarks/checks/moves.py": "amounts of drawn clusters and demands",
     "benchmarks/checks/replays/documents.py": "imports nothing of the project",
     "benchmarks/checks/replays/places.py": "imports nothing of the project",
 }
