@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -205,10 +205,9 @@ class Release:
         self._amounts = [np.array(free.amounts)]
         self._down = free.down
         self._fits: dict[tuple[Demand, int], int] = {}
-        self._windows: dict[tuple[int, float], list[tuple[int, float]]] = {}
 
-    def windows(self, usable: int, first_s: float) -> list[tuple[int, float]]:
-        """Return the windows in which ends of jobs on some nodes count as one, soonest first.
+    def windows(self, usable: int, first_s: float) -> Iterator[tuple[int, float]]:
+        """Yield the windows in which ends of jobs on some nodes count as one, soonest first.
 
         Each is the number of jobs that are over, and the last end. A window ends where the next
         running job of all, on these nodes or not, ends after it (``list_peek_next`` of
@@ -221,10 +220,6 @@ class Release:
         first_s
             Width of the first window.
         """
-        found = self._windows.get((usable, first_s))
-        if found is not None:
-            return found
-        found = self._windows[usable, first_s] = []
         running, width, k, base = self.running, first_s, 0, None
         while k < len(running):
             last = None
@@ -239,11 +234,10 @@ class Release:
                 if k < len(running) and running[k].end_s > base + width:
                     break
             if last is None or base is None:
-                break
+                return
             while k < len(running) and running[k].end_s > base + width:
                 width *= 2.0
-            found.append((k, last.end_s))
-        return found
+            yield k, last.end_s
 
     def amounts(self, ended: int) -> Floats:
         """Return the free amounts once the first ``ended`` jobs are over, shape (N, R)."""

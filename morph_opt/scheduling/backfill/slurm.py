@@ -157,18 +157,11 @@ def will_run(
     chosen = one.choose(free.fits(one.demand) & usable, free.amounts)
     if chosen:
         return now_s, chosen
-    windows = release.windows(usable, first_s)
-
-    def suffices(window: tuple[int, float]) -> bool:
-        return (release.fits(one.demand, window[0]) & usable).bit_count() >= one.nodes
-
-    # More ends never leave fewer nodes, so the first window that suffices is found by bisection.
-    first = bisect_left(windows, True, key=suffices)
-    if first == len(windows):
-        return None
-    ended, end_s = windows[first]
-    chosen = one.choose(release.fits(one.demand, ended) & usable, release.amounts(ended))
-    return max(end_s, now_s + 1.0), chosen
+    for ended, end_s in release.windows(usable, first_s):
+        fits = release.fits(one.demand, ended) & usable
+        if fits.bit_count() >= one.nodes:
+            return max(end_s, now_s + 1.0), one.choose(fits, release.amounts(ended))
+    return None
 
 
 def _usable(one: Waiting, start_s: float, plan: Plan, down: int) -> tuple[int, float | None]:
