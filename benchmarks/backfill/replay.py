@@ -11,12 +11,12 @@ from enum import IntEnum
 import numpy as np
 
 from benchmarks.backfill.recorded import RecordedJob, Recording
+from morph_opt.scheduling.backfill.book import in_order
 from morph_opt.scheduling.backfill.controller import Controller
 from morph_opt.scheduling.backfill.multifactor import Totals, Usage, Weights, priority
 from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.backfill.queue import Free, Running, Start, Waiting
 from morph_opt.scheduling.backfill.slurm import backfill_pass, main_pass
-from morph_opt.scheduling.policies.batch import in_order
 from morph_opt.scheduling.policies.slurm import Site, share_tree
 
 GPUS_PER_NODE = 8

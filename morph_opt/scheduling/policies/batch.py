@@ -30,6 +30,7 @@ from morph_opt.core.domain.nearest import did_you_mean
 from morph_opt.core.domain.placement import held_by_part, sides_of
 from morph_opt.core.domain.reservation import Reservation
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.backfill.book import Book, Queue, in_order, same
 from morph_opt.scheduling.backfill.kept import Kept
 from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
@@ -144,11 +145,13 @@ class BatchPolicy(Policy):
         self._reservations = tuple(reservations)
         self._kept: Kept | None = None
         self._requests: Requests | None = None
+        self._book, self._queue = Book(), Queue()
 
     @abstractmethod
     def starts(
         self,
         state: RoundState,
+        jobs: Mapping[int, JobState],
         waiting: Mapping[int, Waiting],
         free: Free,
         running: Sequence[Running],
@@ -159,8 +162,10 @@ class BatchPolicy(Policy):
         ----------
         state
             The round.
+        jobs
+            Its jobs by their numbers (`Book`), ascending.
         waiting
-            Requests of the waiting jobs, by the number of the job in the state.
+            Requests of the waiting jobs, by number; the same objects in each round.
         free, running
             See the classes.
         """
@@ -175,6 +180,7 @@ class BatchPolicy(Policy):
             self._requests = Requests(self._belief, state.cluster)
             self._kept = None
         if self._kept is None:
+            self._book = Book()
             self._kept = Kept(self._reservations, self.node_names(state.cluster))
 
     def node_names(self, cluster: Cluster) -> Mapping[str, int]:
@@ -186,29 +192,43 @@ class BatchPolicy(Policy):
         self.begin(state)
         assert self._requests is not None
         requests = self._requests
-        held = [known.running for known in state.jobs if known.running is not None]
-        free = Free(requests.capacity, sum(1 << node for node in state.unavailable))
-        running, waiting = [], {}
-        rows: list[int] = []
-        taken: list[Demand] = []
-        for number, known in enumerate(state.jobs):
-            _, demand, _ = requests.of(known.job)
-            limit_s = self.limit_s(known.job)
+        jobs = self._book.numbered(state.jobs)
+        if jobs is None:
+            self._book = Book()
+            jobs = self._book.numbered(state.jobs) or {}
+        book = self._book
+        held: list[Assignment] = []
+        running: list[Running] = []
+        waiting: dict[int, Waiting] = {}
+        for number, known in jobs.items():
             if known.running is None:
-                waiting[number] = self._asked(number, known.job, requests, state.time_s)
+                asked = book.waiting.get(number)
+                if asked is None or asked[0] is not known.job or self._kept:
+                    fresh = self._asked(number, known.job, requests, state.time_s)
+                    asked = book.waiting[number] = known.job, fresh
+                waiting[number] = asked[1]
                 continue
-            nodes = known.running.placement.nodes
-            rows += nodes
-            taken += [demand] * len(nodes)
+            held.append(known.running)
+            mine = book.held.get(number)
+            if mine is None or mine[0] is not known.running:
+                nodes = sum(1 << node for node in known.running.placement.nodes)
+                mine = known.running, nodes, requests.of(known.job)[1], self.limit_s(known.job)
+                book.held[number] = mine
+            _, nodes, demand, limit_s = mine
             end_s = _ends_s(known, limit_s, state.time_s)
-            running.append(Running(number, end_s, sum(1 << node for node in nodes), demand))
-        if rows:
-            np.subtract.at(free.amounts, rows, taken)
-        begun, next_s = self.starts(state, waiting, free, running)
+            running.append(Running(number, end_s, nodes, demand))
+        if held and not same(held, book.holders):
+            rows = [node for one in held for node in one.placement.nodes]
+            taken = [one.demand for one in running for _ in range(one.nodes.bit_count())]
+            book.holders, book.free = list(held), np.array(requests.capacity)
+            np.subtract.at(book.free, rows, taken)
+        amounts = book.free if held else requests.capacity
+        free = Free(amounts, sum(1 << node for node in state.unavailable))
+        begun, next_s = self.starts(state, jobs, waiting, free, running)
         started = tuple(begun)
         used = _taken(held) if started else {}
         for one in started:
-            job = state.jobs[one.job].job
+            job = jobs[one.job].job
             per_node = round(waiting[one.job].demand[0])
             found = _lowest(state.cluster, one.nodes, per_node, used)
             if found is not None:
@@ -353,12 +373,16 @@ class Easy(BatchPolicy):
     def starts(
         self,
         state: RoundState,
+        jobs: Mapping[int, JobState],
         waiting: Mapping[int, Waiting],
         free: Free,
         running: Sequence[Running],
     ) -> tuple[Iterable[Start], float | None]:
         """See `BatchPolicy`."""
-        started, _ = easy_pass(state.time_s, in_order(waiting.values()), free, running, self._depth)
+        del jobs
+        started, _ = easy_pass(
+            state.time_s, self._queue.of(waiting.values()), free, running, self._depth
+        )
         return started, None
 
     def outlook(
@@ -396,6 +420,7 @@ class Conservative(BatchPolicy):
     def starts(
         self,
         state: RoundState,
+        jobs: Mapping[int, JobState],
         waiting: Mapping[int, Waiting],
         free: Free,
         running: Sequence[Running],
@@ -404,11 +429,11 @@ class Conservative(BatchPolicy):
         carried = {
             number: Planned(number, self.planned[name].start_s, self.planned[name].nodes)
             for number in waiting
-            if (name := state.jobs[number].job.name) in self.planned
+            if (name := jobs[number].job.name) in self.planned
         }
-        ordered = in_order(waiting.values())
+        ordered = self._queue.of(waiting.values())
         started, planned = conservative_pass(state.time_s, ordered, free, running, carried)
-        self.planned = {state.jobs[one.job].job.name: one for one in planned}
+        self.planned = {jobs[one.job].job.name: one for one in planned}
         return started, min((one.start_s for one in planned), default=None)
 
     def outlook(
@@ -425,8 +450,3 @@ class Conservative(BatchPolicy):
             },
             rule="no planned start: its nodes are down, or fit it at no time",
         )
-
-
-def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
-    """Return requests by tier, priority, submission and name, the first to be served first."""
-    return sorted(waiting, key=lambda one: (-one.tier, -one.priority, one.job))

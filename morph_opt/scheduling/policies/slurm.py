@@ -30,7 +30,7 @@ from morph_opt.scheduling.backfill.multifactor import (
 from morph_opt.scheduling.backfill.queue import Cap, Free, Running, Start, Waiting
 from morph_opt.scheduling.backfill.reasons import Outlook, duration
 from morph_opt.scheduling.backfill.slurm import Cycle, backfill_pass
-from morph_opt.scheduling.policies.batch import BatchPolicy, in_order
+from morph_opt.scheduling.policies.batch import BatchPolicy
 
 UNLIMITED_S = 365 * 86_400.0
 """Time limit of a job where neither it nor its partition has one: Slurm plans a year."""
@@ -257,6 +257,7 @@ class SlurmPolicy(BatchPolicy):
         self._users: set[tuple[str, str]] = set()
         self._priority: dict[str, tuple[float, ...]] = {}
         self._parts: dict[str, Priority] = {}
+        self._entries: dict[str, tuple[Waiting, tuple[float, ...], tuple[Waiting, ...]]] = {}
         self._computed_s = phase_s
         self._opens_s = math.inf
         self.begins_at(0.0)
@@ -309,24 +310,24 @@ class SlurmPolicy(BatchPolicy):
     def starts(
         self,
         state: RoundState,
+        jobs: Mapping[int, JobState],
         waiting: Mapping[int, Waiting],
         free: Free,
         running: Sequence[Running],
     ) -> tuple[Iterable[Start], float | None]:
         """See `BatchPolicy`."""
-        now_s, jobs = state.time_s, state.jobs
-        self._end(state, running, now_s)
-        arrived = any(jobs[n].job.name not in self._seen for n in waiting)
-        self._seen = {known.job.name for known in jobs}
-        self._rank(state, waiting, now_s)
+        now_s = state.time_s
+        self._end(jobs, running, now_s)
+        fresh = [n for n, known in jobs.items() if known.job.name not in self._seen]
+        self._seen = {known.job.name for known in state.jobs}
+        self._rank(state, jobs, waiting, fresh)
         if self._kept:
             if self._opens_s <= now_s:
                 self._controller.changed(self._opens_s)
             self._opens_s = self._kept.next_end_s(now_s)
-        held = self._occupy(state, free, running)
-        requests = in_order(
-            each for n, one in waiting.items() for each in self.queued(jobs[n].job, one)
-        )
+        held = self._occupy(now_s, jobs, free, running)
+        requests = self._queue.of(self._every(jobs, waiting))
+        arrived = any(number in waiting for number in fresh)
         started = self._controller.starts(now_s, requests, free, held, arrived=arrived)
         for each in started:  # it may end before the next round
             asked, known = waiting[each.job], jobs[each.job]
@@ -338,6 +339,18 @@ class SlurmPolicy(BatchPolicy):
         if self._weights is not None:
             next_s = min(next_s, self._computed_s + self._weights.period_s)
         return started, next_s if next_s < math.inf else None
+
+    def _every(
+        self, jobs: Mapping[int, JobState], waiting: Mapping[int, Waiting]
+    ) -> Iterator[Waiting]:
+        """Yield what `queued` yields of all jobs, anew where request or rank has changed."""
+        for number, one in waiting.items():
+            name = jobs[number].job.name
+            ranks, known = self._priority[name], self._entries.get(name)
+            if known is None or known[0] is not one or known[1] != ranks:
+                found = tuple(self.queued(jobs[number].job, one))
+                known = self._entries[name] = one, ranks, found
+            yield from known[2]
 
     def queued(self, job: Job, one: Waiting) -> Iterator[Waiting]:
         """Yield the request of a job in each of its partitions that is up."""
@@ -378,7 +391,7 @@ class SlurmPolicy(BatchPolicy):
     ) -> Outlook:
         """See `BatchPolicy`: what a cycle of backfill would plan at this instant."""
         timing, now_s = self._timing, state.time_s
-        held = self._occupy(state, free, running)
+        held = self._occupy(now_s, state.jobs, free, running)
         names = {one.job: state.jobs[one.job].job.name for one in queue}
         because = {
             job: str(self._parts[name]) for job, name in names.items() if name in self._parts
@@ -407,23 +420,28 @@ class SlurmPolicy(BatchPolicy):
         rule = f"no planned start within bf_window ({duration(timing.cycle.window_s)})"
         return Outlook({one.job: one for one in planned}, because, unplanned, rule)
 
-    def _occupy(self, state: RoundState, free: Free, running: Sequence[Running]) -> list[Running]:
+    def _occupy(
+        self,
+        now_s: float,
+        jobs: Mapping[int, JobState] | Sequence[JobState],
+        free: Free,
+        running: Sequence[Running],
+    ) -> list[Running]:
         """Take what ending jobs still hold, and return them with the running ones."""
-        now_s = state.time_s
         for _, one in self._ending:
             free.take(one.nodes, one.demand)
         free.completing = self._controller.completing(now_s)
         if self._limited:
             for one in running:
                 nodes = one.nodes.bit_count()
-                caps, holds = self._caps(state.jobs[one.job].job, nodes)
+                caps, holds = self._caps(jobs[one.job].job, nodes)
                 asked = Waiting(one.job, nodes, one.demand, 0.0, 0, caps=caps, holds=holds)
                 free.count(asked)
         return [*running, *(replace(one, end_s=now_s) for _, one in self._ending)]
 
-    def _end(self, state: RoundState, running: Sequence[Running], now_s: float) -> None:
+    def _end(self, jobs: Mapping[int, JobState], running: Sequence[Running], now_s: float) -> None:
         """Note the jobs that have ended since the last round."""
-        names = {state.jobs[one.job].job.name: one for one in running}
+        names = {jobs[one.job].job.name: one for one in running}
         for name, (held, begun_s, known) in self._running.items():
             if name not in names:
                 self._controller.ended(now_s, held.nodes)
@@ -431,26 +449,33 @@ class SlurmPolicy(BatchPolicy):
                 self._charge(known, begun_s, now_s)
         self._ending = [one for one in self._ending if one[0] > now_s]
         self._running = {
-            name: (one, state.jobs[one.job].last_start_s or now_s, state.jobs[one.job])
+            name: (one, jobs[one.job].last_start_s or now_s, jobs[one.job])
             for name, one in names.items()
         }
 
     # --- priorities ---------------------------------------------------------------------------
 
-    def _rank(self, state: RoundState, waiting: Mapping[int, Waiting], now_s: float) -> None:
+    def _rank(
+        self,
+        state: RoundState,
+        jobs: Mapping[int, JobState],
+        waiting: Mapping[int, Waiting],
+        fresh: Iterable[int],
+    ) -> None:
         """Set the priorities of new jobs, and of all jobs once a period is over."""
         assert self._places is not None
-        jobs = [state.jobs[number].job for number in waiting]
+        now_s = state.time_s
         if self._weights is None:
             # priority/basic: descending in order of submission.
             for number in waiting:
-                job = state.jobs[number].job
+                job = jobs[number].job
                 if job.name not in self._priority:
                     rank = job.priority - 1e-6 * len(self._priority)
                     self._priority[job.name] = (rank,) * len(self._places.of(job))
             return
         usage = self._usage
-        strangers = {(known.job.tenant, _user(known.job)) for known in state.jobs} - self._users
+        new = (jobs[number].job for number in fresh)
+        strangers = {(job.tenant, _user(job)) for job in new} - self._users
         if usage is None or (strangers and not self.site.files.shares):
             self._users |= strangers
             tree = share_tree(self.site.files.shares or _equal(self._users))
@@ -469,7 +494,8 @@ class SlurmPolicy(BatchPolicy):
                 self._computed_s += period_s
             self._controller.changed(now_s)
         totals = Totals.of(state.cluster)
-        for number, job in zip(waiting, jobs, strict=True):
+        for number in waiting:
+            job = jobs[number].job
             if job.priority:  # given by hand: no factor changes it
                 self._priority[job.name] = (job.priority,) * len(self._places.of(job))
             elif due or job.name not in self._priority:
