@@ -25,6 +25,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "My cluster": (
         "docs/how-to/my-log.md", "docs/logs.md", "docs/how-to/what-a-log-cannot-tell.md",
         "docs/how-to/slurm.md", "docs/how-to/my-slurm.md", "docs/how-to/kueue.md",
+        "docs/how-to/my-kueue.md",
         "docs/round.md", "docs/live.md",
         "docs/explanation.md", "docs/audit.md", "docs/planning.md", "docs/how-to/planning.md",
         "docs/rules.md", "docs/topology.md", "docs/memory.md", "docs/security.md", "docs/limits.md",

@@ -65,7 +65,7 @@ def granted(found: Any) -> dict[str, int]:
 def test_one_queue_over_all_gpus_without_files() -> None:
     found = mo.decide(state(("b", "bob", 4, 0), ("c", "carol", 1, 5)), policy="kueue")
     assert granted(found) == {"alice-1": 4, "c": 1}
-    assert "asks for 4 nvidia.com/gpu, flavor x4 has 3 of 8 free" in found.why("b")
+    assert "asks for 4 nvidia.com/gpu, flavor A800-80GB has 3 of 8 free" in found.why("b")
     assert "1 more are needed, as the end of" in found.why("b")
 
 

@@ -293,11 +293,11 @@ def _not_read(spec: Fields) -> Iterable[str]:
     policy = spec.part("preemption")
     policies = {policy.word(word) for word in ("withinClusterQueue", "reclaimWithinCohort")}
     if policies - {"", "Never"}:
-        yield "preemption, by which Kueue may stop some for others: here whoever runs stays"
+        yield "preemption, which only the policy kueue follows: under others whoever runs stays"
     if spec.has("fairSharing"):
-        yield "fair sharing, by which Kueue may start others first"
+        yield "fair sharing, which only the policy kueue follows"
     if spec.has("admissionScope"):
-        yield "usage of local queues (admissionScope), by which Kueue may start others first"
+        yield "usage of local queues (admissionScope), which only the policy kueue follows"
 
 
 def read_cohort(item: Fields) -> Cohort:

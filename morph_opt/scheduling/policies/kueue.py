@@ -172,10 +172,11 @@ class Places:
             return (1 << len(nodes)) - 1
         else:
             named = [_words(one) for one in (*flavor.labels.values(), flavor.name)]
-            suits = [any(_words(node.type.name) <= words for words in named) for node in nodes]
+            kinds = [_words(node.type.gpu_type.name) for node in nodes]
+            suits = [any(kind <= words for words in named) for kind in kinds]
             if not any(suits):
-                kinds = ", ".join(dict.fromkeys(node.type.name for node in nodes))
-                rule = f"flavor {flavor.name} names no GPU type of the cluster ({kinds}) by a label"
+                known = ", ".join(dict.fromkeys(node.type.gpu_type.name for node in nodes))
+                rule = f"flavor {flavor.name} names no GPU type of the cluster ({known}) by a label"
                 raise InputError(f"{rule} or its name; give its nodes", field="--policy kueue")
         return sum(1 << at for at, one in enumerate(suits) if one)
 
@@ -188,7 +189,8 @@ def one_queue(cluster: Cluster) -> Queues:
     """Return one queue over all GPUs of a cluster, with a flavor of each GPU type."""
     gpus: dict[str, int] = {}
     for node in cluster.nodes:
-        gpus[node.type.name] = gpus.get(node.type.name, 0) + node.type.gpus
+        kind = node.type.gpu_type.name
+        gpus[kind] = gpus.get(kind, 0) + node.type.gpus
     quotas = {(kind, GPU): Quota(count) for kind, count in gpus.items()}
     queue = Queue(ALL, groups=(Group((GPU,), tuple(gpus)),), quotas=quotas)
     flavors = {kind: Flavor(kind, {"type": kind}) for kind in gpus}
@@ -222,6 +224,10 @@ class KueuePolicy(Policy):
         self._beside = [one for one in listed if isinstance(one, CohortQuota) and one.used]
         self._given = site or KueueSite()
         self._places: Places | None = None
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Forget every job."""
         self._jobs: dict[str, Workload] = {}
         self._asked: dict[str, Job] = {}
         self._held: dict[str, Held] = {}
@@ -257,7 +263,9 @@ class KueuePolicy(Policy):
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.scheduling.policies.base.Policy`."""
-        if self._places is None or self._places.cluster is not state.cluster:
+        if self._places is None or (
+            self._places.cluster is not state.cluster and self._places.cluster != state.cluster
+        ):
             self._begin(state.cluster)
         now_s = state.time_s
         self._free.down = sum(1 << node for node in state.unavailable)
@@ -289,8 +297,9 @@ class KueuePolicy(Policy):
     # --- what happened since ------------------------------------------------------------------
 
     def _begin(self, cluster: Cluster) -> None:
-        """Learn the cluster of the first round."""
-        self._places = places = Places(self._given, cluster)
+        """Learn the cluster of the first round, or another."""
+        self._forget_all()
+        self._places = Places(self._given, cluster)
         files = self._given.files
         queues = files.queues if files is not None else one_queue(cluster)
         if not queues.flavors:
@@ -301,17 +310,8 @@ class KueuePolicy(Policy):
         self._free = Free(self._requests.capacity)
         self._used: dict[int, set[int]] = {}
 
-        def suits(_queue: Queue, pods: PodSet, flavor: Flavor, group: Group) -> str:
-            if not any(is_gpu(one) for one in group.resources):
-                return ""
-            count, _demand, allowed = self._shapes[pods.name]
-            found = (allowed & places.of(flavor)).bit_count()
-            if found >= count:
-                return ""
-            return f"{found} nodes of flavor {flavor.name} could hold its pods, it needs {count}"
-
         self._site = site
-        self._snapshot = Snapshot(site, suits=suits)
+        self._snapshot = Snapshot(site, suits=self._suits)
         for one in self._beside:
             flavor, _, resource = one.pool.rpartition(" (")
             if one.name in queues.queues:
@@ -319,6 +319,17 @@ class KueuePolicy(Policy):
                 self._snapshot.use(one.name, {slot: exact(one.used)})
         self._usage = LocalUsage(site)
         self._pending = Pending(site, self._usage.now)
+
+    def _suits(self, _queue: Queue, pods: PodSet, flavor: Flavor, group: Group) -> str:
+        """Return why the nodes of a flavor cannot hold pods; "" if they can."""
+        assert self._places is not None
+        if not any(is_gpu(one) for one in group.resources):
+            return ""
+        count, _, allowed = self._shapes[pods.name]
+        found = (allowed & self._places.of(flavor)).bit_count()
+        if found >= count:
+            return ""
+        return f"{found} nodes of flavor {flavor.name} could hold its pods, it needs {count}"
 
     def _follow(self, state: RoundState) -> None:
         """Take in what ended, arrived, lost its nodes or runs without our doing."""

@@ -24,7 +24,7 @@ from morph_opt.inputs.perf.speed import SpeedModel, require_pair_speeds
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
-from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules
+from morph_opt.scheduling.decision.rules.model import Maintenance, NonPreemptible, OperatorRules
 from morph_opt.scheduling.decision.rules.queues import QUEUE_RULES, StartBy
 from morph_opt.scheduling.policies.auto import AUTO, promises_for, reserves, start_by_for
 from morph_opt.scheduling.policies.base import Policy
@@ -62,6 +62,8 @@ AnyPolicy = str | Policy | Callable[..., Policy]
 """A policy by name or import path, as an object, or as the class or function that makes it."""
 AnyObjective = str | Objective[Any] | Callable[..., Objective[Any]]
 """An objective by name or import path, as an object, or as the class or function that makes it."""
+EVERY_JOB_STAYS = NonPreemptible(("*",))
+"""Rule of snapshots for policies that do not know whom a batch scheduler may preempt."""
 _GROUPS = {"policy": "morph_opt.policies", "objective": "morph_opt.objectives"}
 _KINDS: dict[str, type[Any]] = {"policy": Policy, "objective": Objective}
 
@@ -311,8 +313,8 @@ class Decider:
         """
         rules = options.rules
         if self.policy.queues:  # a snapshot has them from the objects that the policy goes by
-            others = tuple(one for one in rules.rules if not isinstance(one, QUEUE_RULES))
-            rules = replace(rules, rules=others)
+            own = (one for one in rules.rules if not isinstance(one, QUEUE_RULES))
+            rules = replace(rules, rules=tuple(one for one in own if one != EVERY_JOB_STAYS))
         # Rules of a snapshot that the policy does not obey itself; others are refused before.
         given = "rules" in options.changed()
         ruled = self.is_baseline and given and not self.obeys(options.rules)
