@@ -56,7 +56,7 @@ def test_the_page_and_the_readme_print_what_they_show(
     assert set(lines.splitlines()) <= set(said.splitlines())
     assert first.replace("docs/example-slurm/", "").split() == own.split()
     milp = printed(second.replace("--replays 5", "--replays 2"), capsys)
-    assert re.search(r"^mean +100 +2,294\.6 +44[34]\.", milp, re.MULTILINE)
+    assert re.search(r"^mean +100 +2,288\.4 +44[34]\.", milp, re.MULTILINE)
     assert "a mean wait of 444 s" in (ROOT / "README.md").read_text("utf-8")
     lint = next(line for line in commands if "lint" in line)
     _, _, command, *words = shlex.split(lint)
