@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from morph_opt.core.domain import Allocation, Assignment
+from morph_opt.core.domain.errors import some
 from morph_opt.core.table import Table
 from morph_opt.moves.order import START, STOP
 from morph_opt.moves.places import place_name
@@ -13,6 +14,8 @@ from morph_opt.moves.question import Question
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 
 MOVES_SCHEMA = "morph-opt/moves/1"
+SHOWN = 20
+"""Number of free places and jobs left alone that the text names; the document names all."""
 
 OPTIMAL, FEASIBLE, NOTHING, IMPOSSIBLE, UNKNOWN = (
     "optimal",
@@ -280,9 +283,9 @@ class Moves:
             f"{job} is stopped in between: its new GPUs are not free before" for job in between
         ]
         if self.freed:
-            lines += ["", f"free then: {', '.join(self.freed)}"]
+            lines += ["", f"free then: {some(self.freed, SHOWN)}"]
         if self.left_alone:
-            lines.append(f"left to complete: {', '.join(self.left_alone)}")
+            lines.append(f"left to complete: {some(self.left_alone, SHOWN)}")
         if self.table:
             lines += ["", self.to_frontier().to_text()]
         return "\n".join(lines) + "\n"
