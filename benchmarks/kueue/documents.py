@@ -20,7 +20,7 @@ from morph_opt.inputs.kueue.queues import (
     Slot,
 )
 from morph_opt.scheduling.kueue.domains import TopologyNode
-from morph_opt.scheduling.kueue.site import Settings, Site
+from morph_opt.scheduling.kueue.site import GATES, Settings, Site
 from morph_opt.scheduling.kueue.workloads import (
     Held,
     Placed,
@@ -32,15 +32,6 @@ from morph_opt.scheduling.kueue.workloads import (
 
 Case = Mapping[str, Any]
 
-FEATURES = {
-    "PartialAdmission": "partial",
-    "PrioritySortingWithinCohort": "by_priority",
-    "PrioritizePreemptorWorkloads": "preemptors_first",
-    "TASRecomputeAssignmentWithinSchedulingCycle": "replace_within_cycle",
-    "TASProfileMixed": "mixed",
-    "TASBalancedPlacement": "balanced",
-}
-"""Feature gates that are settings of the model."""
 WITHOUT_EFFECT = {
     "AdmissionFairSharing",
     "ElasticJobsViaWorkloadSlices",
@@ -65,8 +56,8 @@ def settings_of(case: Case) -> Settings:
     """Return the settings of a case."""
     values: dict[str, Any] = {"fair_sharing": bool(case.get("fair_sharing"))}
     for name, value in case.get("features", {}).items():
-        if name in FEATURES:
-            values[FEATURES[name]] = value
+        if name in GATES:
+            values[GATES[name]] = value
         elif name not in WITHOUT_EFFECT:
             raise Undecidable(f"feature {name}")
     if "strategies" in case:

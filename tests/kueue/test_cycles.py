@@ -186,6 +186,44 @@ def test_an_entry_of_the_lower_share_wins_the_tournament() -> None:
     assert [one.workload.queue for one in result.admitted] == ["b"]
 
 
+def test_without_assigning_anew_one_whose_victim_is_taken_is_skipped() -> None:
+    queues = [queue("a", 2, "all", ANY), queue("b", 2, "all", ANY), queue("c", 0, "all")]
+    snapshot = Snapshot(site(*queues, assign_anew=False), [held("c", "c", 4)])
+    result = cycle(snapshot, heads(job("a", "a", 2), job("b", "b", 2)), 0.0)
+    assert [one.outcome for one in result.nominees] == [Outcome.PREEMPTING, Outcome.SKIPPED]
+
+
+def test_without_shapes_every_workload_is_tried_by_itself() -> None:
+    among = site(queue("a", 2), equal_shapes=False)
+    jobs = [job(f"j{number}", "a", 3, created_s=float(number)) for number in range(5)]
+    assert settled(among, [], *jobs)[0].cycles == 5
+
+
+def test_quota_goes_before_shares_unless_a_gate_is_closed() -> None:
+    def reasons(**gates: bool) -> set[str]:
+        queues = [queue("a", 4, "all", ANY), queue("b", 0, "all")]
+        snapshot = Snapshot(site(*queues, fair_sharing=True, **gates), [held("b", "b", 4)])
+        result = cycle(snapshot, heads(job("a", "a", 2)), 0.0)
+        return {victim.reason for victim, _ in result.victims}
+
+    assert reasons() == {"InCohortReclamation"}
+    assert reasons(nominal_first=False) == {"InCohortFairSharing"}
+
+
+def test_a_queue_that_borrows_goes_after_one_that_does_not_unless_a_gate_is_closed() -> None:
+    """The share of `a` is the lower by its weight, and only `a` would borrow."""
+    for gate, first in ((True, "b"), (False, "a")):
+        queues = [
+            queue("a", 0, "all", weight=1e6),
+            queue("b", {"main": 4, "spot": 0}, "all"),
+            queue("c", {"main": 0, "spot": 8}, "all"),
+        ]
+        among = site(*queues, fair_sharing=True, unborrowed_first=gate)
+        snapshot = Snapshot(among, [held("s", "b", 1, "spot")])
+        result = cycle(snapshot, heads(job("a", "a"), job("b", "b")), 0.0)
+        assert result.nominees[0].workload.queue == first
+
+
 def over(node: QuotaNode) -> bool:
     """Whether a node holds more than its quota and what it may borrow."""
     if node.above is None:

@@ -115,7 +115,11 @@ def test_what_is_not_modelled_is_named_with_its_objects(tmp_path: Path) -> None:
         tmp_path,
         queue("alice", 8, admissionChecks=["c"]),
         queue("bob", 1, admissionChecks=["c"]),
-        {"kind": "Configuration", "manageJobsWithoutQueueName": True},
+        {
+            "kind": "Configuration",
+            "manageJobsWithoutQueueName": True,
+            "featureGates": {"PartialAdmission": False, "ElasticJobs": True},
+        },
         {"kind": "AdmissionCheck", "metadata": {"name": "c"}},
     )
     found = KueueSite.read(given.removeprefix("kueue:"))
@@ -123,7 +127,9 @@ def test_what_is_not_modelled_is_named_with_its_objects(tmp_path: Path) -> None:
         "ClusterQueue admissionChecks (alice, bob)",
         "Configuration manageJobsWithoutQueueName",
         "objects of kind AdmissionCheck",
+        "feature gate ElasticJobs",
     ]
+    assert not found.settings().partial
     (note,) = KueuePolicy(SPEEDS, found).notes()
     assert note.startswith("kueue: not modelled, and left out: ClusterQueue admissionChecks")
 

@@ -59,6 +59,7 @@ _MODELLED: dict[str, dict[str, Any]] = {
                 "timestamp": True, "backoffBaseSeconds": True, "backoffMaxSeconds": True,
             },
         },
+        "featureGates": _ANY,
         "admissionFairSharing": {
             "usageHalfLifeTime": True, "usageSamplingInterval": True, "resourceWeights": _ANY,
         },
@@ -90,6 +91,8 @@ class KueueFiles:
     half_life_s, sampling_s, resource_weights
         How usage of local queues fades, how often it is taken, and the weight of each resource;
         None and nothing without admission by usage.
+    gates
+        Feature gates of Kueue's configuration.
     unmodelled
         Fields that objects have and no policy goes by, by kind, with the names of the objects.
     """
@@ -105,6 +108,7 @@ class KueueFiles:
     half_life_s: float | None = None
     sampling_s: float = 300.0
     resource_weights: dict[str, float] = field(default_factory=dict)
+    gates: dict[str, bool] = field(default_factory=dict)
     unmodelled: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -182,6 +186,8 @@ def _configure(found: KueueFiles, item: Fields) -> None:
         found.fair_sharing = not table.has("enable") or table.flag("enable")
         if table.has("preemptionStrategies"):
             found.strategies = table.value("preemptionStrategies", tuple[str, ...])
+    gates = item.part("featureGates")
+    found.gates = {name: gates.flag(name) for name in gates}
     ready = item.part("waitForPodsReady")
     if item.has("waitForPodsReady") and (not ready.has("enable") or ready.flag("enable")):
         found.ready_s = _seconds(ready, "timeout") if ready.has("timeout") else 300.0

@@ -319,11 +319,15 @@ def _process(
         pods.name: {r: chosen.flavor for r, chosen in pods.flavors.items()}
         for pods in one.assignment.pod_sets
     }
-    if overlap:
+    if overlap and snapshot.site.settings.assign_anew:
         with snapshot.without(list(gone.values())):
             one.assignment, one.victims = best(snapshot, one.workload, only=only)
         deferred = one.assignment.mode is Mode.FIT
-    elif snapshot.site.settings.replace_within_cycle and _lost_places(snapshot, one, gone):
+    elif (
+        not overlap
+        and snapshot.site.settings.replace_within_cycle
+        and _lost_places(snapshot, one, gone)
+    ):
         one.assignment, one.victims = best(snapshot, one.workload, only=only)
     mode = Mode.DEFERRED if deferred else one.assignment.mode
     if mode is Mode.NO_FIT:

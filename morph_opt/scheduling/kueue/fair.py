@@ -172,7 +172,9 @@ def _first(
     targets = Targets(snapshot, preemptor.queue, candidates)
     victims: list[Victim] = []
     again: list[Held] = []
-    nominal = not any(snapshot.borrows(preemptor.queue, slot) for slot in preemptor.needing)
+    nominal = snapshot.site.settings.nominal_first and not any(
+        snapshot.borrows(preemptor.queue, slot) for slot in preemptor.needing
+    )
     for queue in targets:
         if queue == preemptor.queue or nominal:
             reason = IN_QUEUE if queue == preemptor.queue else RECLAMATION

@@ -104,7 +104,7 @@ def _winner(
         mine = after[key, entry.workload.queue]
         return (
             settings.preemptors_first and not entry.preemptor,
-            mine.borrows_of(entry.usage),
+            settings.unborrowed_first and mine.borrows_of(entry.usage),
             mine.rank,
             -entry.workload.priority if settings.by_priority else 0,
             settings.queued_s(entry.workload),

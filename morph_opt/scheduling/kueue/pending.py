@@ -145,7 +145,8 @@ class Pending:
         if last is None:
             return ()
         events = self._events[self._site.root[workload.queue]]
-        return last.flavors if self._cycle <= last.cycle + 1 or events == last.events else ()
+        next_cycle = self._site.settings.keep_tried and self._cycle <= last.cycle + 1
+        return last.flavors if next_cycle or events == last.events else ()
 
     def _key(self, queue: str, line: _Line) -> Callable[[Workload], Any]:
         settings = self._site.settings
@@ -168,7 +169,10 @@ class Pending:
             if one.outcome is Outcome.ADMITTED:
                 self.remove(workload.name, workload.queue)
                 continue
+            settings = self._site.settings
             tried = one.assignment.tried if one.keeps_tried else ()
+            if one.outcome is Outcome.SKIPPED and not settings.keep_tried:
+                tried = ()
             events = self._events[self._site.root[workload.queue]]
             self._tried[workload.name] = _Tried(tried, self._cycle, events)
             if one.outcome is Outcome.PREEMPTING:
@@ -180,7 +184,8 @@ class Pending:
                 line.active[workload.name] = workload
                 continue
             line.parked[workload.name] = workload
-            if not strict and one.outcome in (Outcome.NO_FIT, Outcome.NO_VICTIMS):
+            fails = one.outcome in (Outcome.NO_FIT, Outcome.NO_VICTIMS)
+            if fails and settings.equal_shapes and not strict:
                 self._park_alike(line, workload.shape)
 
     def _park_alike(self, line: _Line, shape: object) -> None:

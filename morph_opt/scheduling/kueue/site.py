@@ -16,6 +16,22 @@ FAIR = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 """Strategies of fair preemption in their usual order."""
 
 
+GATES = {
+    "FairSharingPreemptWithinNominal": "nominal_first",
+    "FairSharingPrioritizeNonBorrowing": "unborrowed_first",
+    "FlavorFungibilityPreserveScanProgress": "keep_tried",
+    "PartialAdmission": "partial",
+    "PrioritizePreemptorWorkloads": "preemptors_first",
+    "PrioritySortingWithinCohort": "by_priority",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap": "assign_anew",
+    "SchedulingEquivalenceHashing": "equal_shapes",
+    "TASBalancedPlacement": "balanced",
+    "TASProfileMixed": "mixed",
+    "TASRecomputeAssignmentWithinSchedulingCycle": "replace_within_cycle",
+}
+"""Settings by the feature gates of Kueue that switch them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of Kueue itself.
@@ -43,6 +59,15 @@ class Settings:
         Profiles of placements in topologies (TASProfileMixed, TASBalancedPlacement).
     declared_only
         Whether resources that a queue does not cover are left out of its quota.
+    nominal_first, unborrowed_first
+        Whether fair sharing lets those within their quota preempt whatever the shares, and serves
+        them first.
+    assign_anew
+        Whether a workload is assigned anew where others in its cycle have chosen its victims.
+    equal_shapes
+        Whether workloads of the shape of one that does not fit wait with it.
+    keep_tried
+        Whether flavors that were tried stay tried when a workload loses what it needs in a cycle.
     requeue_s
         Seconds from the preemption of a workload to its next try.
     """
@@ -60,6 +85,11 @@ class Settings:
     mixed: bool = True
     balanced: bool = False
     declared_only: bool = False
+    nominal_first: bool = True
+    unborrowed_first: bool = True
+    assign_anew: bool = True
+    equal_shapes: bool = True
+    keep_tried: bool = True
     requeue_s: float = 1.0
 
     def queued_s(self, workload: Workload) -> float:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from morph_opt.core.domain import (
     Allocation,
@@ -35,7 +36,7 @@ from morph_opt.scheduling.decision.rules.queues import CohortQuota, Priority
 from morph_opt.scheduling.kueue.pending import Pending
 from morph_opt.scheduling.kueue.reasons import waits
 from morph_opt.scheduling.kueue.rounds import Settled, settle
-from morph_opt.scheduling.kueue.site import Settings, Site, Snapshot
+from morph_opt.scheduling.kueue.site import GATES, Settings, Site, Snapshot
 from morph_opt.scheduling.kueue.usage import LocalUsage
 from morph_opt.scheduling.kueue.workloads import PER_UNIT, Held, Placed, PodSet, Workload, exact
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
@@ -118,8 +119,12 @@ class KueueSite:
         files, usual = self.files, Settings()
         if files is None:
             return usual
+        gates: dict[str, Any] = {
+            GATES[name]: on for name, on in files.gates.items() if name in GATES
+        }
         return replace(
             usual,
+            **gates,
             fair_sharing=files.fair_sharing,
             strategies=files.strategies or usual.strategies,
             by_eviction=files.by_eviction,
@@ -135,6 +140,7 @@ class KueueSite:
         for field, names in sorted(self.files.unmodelled.items()):
             named = [name for name in names if name]
             yield f"{field} ({some(named)})" if named else field
+        yield from (f"feature gate {name}" for name in self.files.gates if name not in GATES)
 
 
 class Places:
