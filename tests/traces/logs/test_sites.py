@@ -356,6 +356,14 @@ def test_objects_of_kueue_by_themselves_and_one_after_the_other(tmp_path: Path) 
         assert report.gpu_seconds == gpu_s
 
 
+def test_priorities_of_kueue_are_kept(tmp_path: Path) -> None:
+    row = json.loads(workload("high"))
+    row["spec"]["priority"] = 100
+    items = json.dumps({"kind": "List", "items": [row, json.loads(workload("plain"))]})
+    jobs, _ = read(tmp_path, "kueue", items, name="w.json")
+    assert [one.priority for one in jobs] == [100.0, 0.0]
+
+
 def test_tenants_of_kueue_are_queues_of_the_cluster(tmp_path: Path) -> None:
     """Local queues of one name in two namespaces are two tenants; an admission names its queue."""
     status = {

@@ -321,6 +321,7 @@ def _job(
             partition=row.pool,
             qos=row.qos,
             user=row.user,
+            priority=row.priority,
         )
     except InputError as error:
         raise error.located(file=file, line=row.line) from None

@@ -72,6 +72,7 @@ class KueueReader(KubeReader):
             user=metadata.text("namespace", ""),
             kind=_priority_class(spec) or None,
             attempts=2 if past_s else 1,
+            priority=float(spec.whole("priority", 0, least=-(2**31), most=2**31)),
         )
         self.compare(found)
         return found

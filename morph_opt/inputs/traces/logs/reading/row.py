@@ -85,6 +85,8 @@ class LogRow(NamedTuple):
         Instant by which it was to be complete; None without one.
     qos
         Quality of service; "" where the log has none.
+    priority
+        Priority: larger goes first; 0 where the log has none.
     """
 
     name: str
@@ -116,6 +118,7 @@ class LogRow(NamedTuple):
     at_once: int | None = None
     deadline_s: float | None = None
     qos: str = ""
+    priority: float = 0.0
 
     @property
     def ready_s(self) -> float:
