@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -44,10 +45,13 @@ class Profile:
         self._begin_s = [now_s]
         self._amounts = [np.array(free.amounts)]
         self._down, self._completing = free.down, free.completing
-        self._fits: list[dict[Demand, int]] = [{}]
-        for one in running:
+        for one in sorted(running, key=attrgetter("end_s")):
             # A job beyond its limit ends at once for all that is known.
-            self._add(max(one.end_s, now_s), math.inf, one.nodes, np.array(one.demand))
+            if one.end_s > self._begin_s[-1]:
+                self._begin_s.append(one.end_s)
+                self._amounts.append(self._amounts[-1].copy())
+            self._amounts[-1][list(bits(one.nodes))] += one.demand
+        self._fits: list[dict[Demand, int]] = [{} for _ in self._begin_s]
 
     def earliest(self, one: Waiting) -> Planned | None:
         """Return the earliest start at which nodes stay free until the job's limit.
