@@ -131,7 +131,7 @@ class Profile:
 
 def easy_pass(
     now_s: float,
-    queue: Iterable[Waiting],
+    queue: Sequence[Waiting],
     free: Free,
     running: Sequence[Running],
     depth: int = 1,
@@ -149,7 +149,7 @@ def easy_pass(
     depth
         Number of blocked jobs that have a reservation: 1 for EASY.
     """
-    profile = Profile(now_s, free, running)
+    profile = Profile(now_s, free, running if queue else ())
     started: list[Start] = []
     planned: list[Planned] = []
     for one in queue:
@@ -194,7 +194,7 @@ def conservative_pass(
     carried
         Plans of the pass before, by job.
     """
-    profile = Profile(now_s, free, running)
+    profile = Profile(now_s, free, running if queue else ())
     kept: dict[int, Planned] = {}
     for one in queue:
         before = carried.get(one.job)
