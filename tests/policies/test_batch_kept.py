@@ -111,7 +111,9 @@ def test_reservations_of_scontrol_are_on_the_clock_of_the_log(tmp_path: Path) ->
     )
     conf = "NodeName=n[1-2]\nPartitionName=all"
     policy = SlurmPolicy(SPEEDS, site(tmp_path, conf, text))
+    assert "the trace has no clock" in policy.notes()[0]
     policy.begins_at(1_798_761_600.0 + 3_000.0)  # 00:50 of that day
+    assert policy.notes() == ()
     found = held(
         policy.phased(0.0, 0.0), job("a", 0.0, 4, 300.0, 540.0), job("b", 0.0, 4, 9.0, 660.0)
     )

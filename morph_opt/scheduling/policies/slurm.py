@@ -278,9 +278,16 @@ class SlurmPolicy(BatchPolicy):
         return made
 
     def notes(self) -> tuple[str, ...]:
-        """Return a line on the settings of the site that are not modelled."""
-        left = self.site.unmodelled()
-        return (f"slurm: not modelled, and left out: {', '.join(left)}",) if left else ()
+        """Return lines on settings that are not modelled, and on reservations without a clock."""
+        left, found = self.site.unmodelled(), []
+        if left:
+            found.append(f"slurm: not modelled, and left out: {', '.join(left)}")
+        if self.site.files.reservations and not self._clock_s:
+            found.append(
+                "slurm: the trace has no clock, so dates of reservations count in seconds since "
+                "1970 from its begin: none of them meets a job"
+            )
+        return tuple(found)
 
     @property
     def remembers(self) -> bool:
