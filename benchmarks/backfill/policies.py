@@ -108,7 +108,7 @@ each recording; on twins Slurm's defaults.
 
 A cell is the mean completion time over that of `slurm` on the same jobs: geometric mean over seeds
 (of twins members, of recordings shaken replays) with its 95 % interval; below 1 is better than
-`slurm`. **Bold** is a loss: the interval is above 1.
+`slurm`. **Bold** is a loss: the interval is above 1. Contenders that are missing were not run.
 """
 """Text of the page before its tables."""
 
@@ -165,8 +165,9 @@ def scheduler_of(
     policy
         The policy, where a site states it; None for the contender's.
     """
-    if contender.policy != "milp":
-        return Scheduler(policy=policy or contender.policy)
+    if contender.policy != "milp":  # it plans by limits; a law gives them to jobs without
+        named = {"durations": limits} if ":" in limits else {}
+        return Scheduler(policy=policy or contender.policy, **named)
     told = f"{limits}:learnt" if contender.learns else limits
     rules = None
     if contender.keeps:
@@ -180,8 +181,6 @@ def of_twin(place: str, seed: int, contender: Contender) -> list[Row]:
     trace, days = TWINS[place]
     with tempfile.TemporaryDirectory() as folder:
         scheduler = scheduler_of(contender, Path(folder), "limits:modal")
-        if scheduler.policy != "milp":  # the law draws limits; such policies go by nothing else
-            scheduler = Scheduler(policy=scheduler.policy, durations="limits:modal")
         scenario = Scenario(
             workload=Workload(trace, seed, True, gpus=64, days=days),
             scheduler=scheduler,

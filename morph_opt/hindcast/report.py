@@ -16,10 +16,14 @@ _SHOWN = 8
 
 def as_json(found: Statement, spec: str, policy: str, seed: int) -> str:
     """Return the statement as a document of this schema."""
+    from morph_opt.inputs.traces.registry import absolute_spec
+
     mean = found.figures[0]
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "log": spec,
+        "trace": absolute_spec(spec),
+        "line": one_line(found, policy),
         "policy": policy,
         "seed": seed,
         "replays": len(mean.simulated),
@@ -30,6 +34,7 @@ def as_json(found: Statement, spec: str, policy: str, seed: int) -> str:
             kind: {one.name: _document(one) | {"few": one.few} for one in figures}
             for kind, figures in found.classes.items()
         },
+        "spreads": {name: list(ends) for name, ends in found.spreads.items()},
         "starts_off_s": dict(zip(("median", "p95"), found.starts_s, strict=True)),
         "phases_s": list(found.phases_s),
         "notes": list(found.notes),

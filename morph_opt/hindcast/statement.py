@@ -16,6 +16,15 @@ from morph_opt.hindcast.recorded import RecordedWaits
 from morph_opt.hindcast.shaken import Shaken
 from morph_opt.simulation.runs.slo import PER_JOB, Slo
 
+SUMMARISED = {
+    "avg_jct_s": "avg jct_s",
+    "median_jct_s": "median jct_s",
+    "p99_jct_s": "p99 jct_s",
+    "makespan_s": "makespan_s",
+    "avg_queue_s": "avg queued_s",
+}
+"""Figures of ``summary.json`` whose spread is stated, as `Slo` has them."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -111,6 +120,8 @@ class Statement:
         Settings of slurm.conf that the model does not follow.
     cannot_claim
         Facts that neither log nor policy can show.
+    spreads
+        Spread of further figures over the replays, by their keys of ``summary.json``.
     """
 
     figures: tuple[Figure, Figure, Figure]
@@ -120,6 +131,7 @@ class Statement:
     notes: tuple[str, ...]
     not_followed: tuple[str, ...]
     cannot_claim: tuple[str, ...]
+    spreads: Mapping[str, tuple[float, float]]
 
     @property
     def reproduced(self) -> bool:
@@ -151,6 +163,11 @@ def state(recorded: RecordedWaits, shaken: Shaken) -> Statement:
         recorded.notes,
         () if shaken.site is None else shaken.site.unmodelled(),
         tuple(_cannot_claim(shaken)),
+        {
+            key: found.spread
+            for key, text in SUMMARISED.items()
+            if (found := figure_of(shaken, Slo.parse(f"{text} <= 1e300"))) is not None
+        },
     )
 
 

@@ -108,7 +108,7 @@ ROWS = {
     f"moves --state full.json --start new {ASK}": "--gap 0.5 | --time-limit-s 77",
     "report.picture timeline run --out t.svg": "--colour size",
     "report.picture cdf run --out c.svg": "--of stretch",
-    "compare run again": "--out a.html | --markdown",
+    "compare run again": "--out a.html | --markdown | --hindcast none.json",
     "report run": "--out other.html",
     "export run --to perfetto": "--out x.json.gz",
     "export run --to batsim": "--per-job",

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import morph_opt as mo
 from morph_opt.compare.cli import _upright, main
 from morph_opt.core.table import Table
+from morph_opt.hindcast.__main__ import main as hindcast
+from tests.hindcast.test_hindcast import Row, line, write
 from tests.runs.views.worlds import moved, paired
 
 
@@ -97,3 +100,41 @@ def test_bad_input_is_one_line(
         assert complaint in captured.err
         assert captured.err.count("\n") == 1
         assert captured.out == ""
+
+
+def test_runs_of_a_log_say_its_hindcast_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows: list[Row] = [(0, 0, 600, 4, 20), (60, 600, 600, 4, 20), (61, 1200, 600, 4, 20)]
+    spec = write(tmp_path, [line(n, row) for n, row in enumerate(rows)])
+    site = ["--cluster", "1x4:A100-80GB"]
+    assert hindcast([spec, *site, "--policy", "fifo", "--replays", "4", "--json", "--quiet"]) == 0
+    text = capsys.readouterr().out
+    (tmp_path / "h.json").write_text(text)
+    for name, policy, interval_s in (
+        ("a", "fifo", 10.0),
+        ("b", "easy", 10.0),
+        ("far", "fifo", 1800.0),
+    ):
+        mo.Scenario(spec, site[1], policy=policy).replaced(interval_s=interval_s).run(name)
+    said = printed(["a", "b"], capsys)
+    assert said.startswith("hindcast: none given, so nothing states which differences are noise")
+    said = printed(["a", "b", "far", "--hindcast", "h.json"], capsys)
+    assert said.startswith("hindcast: mean wait of 3 jobs 560 s as recorded")
+    noise = [one for one in said.splitlines() if one.startswith("within the noise of the replay")]
+    assert any("average queueing of easy, +0 s to fifo, a" in one for one in noise), noise
+    assert not any("fifo, far" in one for one in noise)
+    twin = mo.Scenario("tests.engine.toys:trace/6", "2x4", policy="fifo")
+    for name in ("c", "d"):
+        twin.run(name)
+    assert "hindcast" not in printed(["c", "d"], capsys)
+    for change, words, complaint in (
+        ({}, ["c", "d"], "its trace is no log"),
+        ({"schema": "x"}, ["a", "b"], "schema: is no morph-opt/hindcast/1"),
+        ({"spreads": {"avg_jct_s": [1.0]}}, ["a", "b"], "avg_jct_s: must be the two ends"),
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps(json.loads(text) | change))
+        assert main([*words, "--hindcast", "bad.json"]) == 2
+        assert complaint in capsys.readouterr().err
+    assert main(["a", "b", "--hindcast", "none.json"]) == 2
