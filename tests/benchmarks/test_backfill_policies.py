@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,12 @@ def test_a_loss_is_an_interval_above_the_reference(tmp_path: Path) -> None:
     better = [row("easy", seed, jct_s) for seed, jct_s in enumerate((80.0, 90.0, 130.0))]
     found = page(tmp_path, *reference, *worse, *better)
     assert "| MILP | **1.12 (1.07 to 1.17)** |" in found.replace("  ", " ")
-    assert "- MILP on `acme-bursts`, jobs of all: 1.12" in found
+    assert "- MILP on `acme-bursts`, all: 1.12" in found
     assert "easy on" not in found  # the interval has 1 in it
-    assert "None: no interval is above 1." in page(tmp_path, *reference, *better)
+    assert "None: no interval is above 1" in page(tmp_path, *reference, *better)
+    starving = [replace(one, max_queued_s=80.0) for one in better]
+    found = page(tmp_path, *reference, *starving)
+    assert "- easy on `acme-bursts`, longest wait: 80 s, 2.0 times that of `slurm`" in found
 
 
 def test_rows_come_back_as_written(tmp_path: Path) -> None:
