@@ -210,11 +210,15 @@ def fits(problem: RoundProblem, choice: list[int]) -> Iterator[bool]:
 
 
 def due_world(draw: np.random.Generator) -> tuple[SpeedModel, RoundState, OperatorRules]:
-    """A small round under random rules, whose jobs have waited around an hour."""
+    """A small round under random rules, whose jobs have waited around an hour.
+
+    None is guaranteed, because enumeration knows no promises.
+    """
     table, before, rules = ruled_world(draw)
     jobs = [
         replace(
             known,
+            job=replace(known.job, guaranteed=False),
             queued_s=float(draw.choice([0.0, 3000.0, 4000.0, 5000.0, 9000.0])),
             executed_s=float(draw.choice([0.0, 600.0])) if known.running is not None else 0.0,
         )
@@ -266,6 +270,17 @@ def test_due_rows_equal_enumeration(block: int) -> None:
         seen["held"] += any(row.held for row in round_.due.rows)
         seen["late"] += bool(late)
     assert min(seen["due"], seen["held"], seen["late"]) >= 3, seen
+
+
+@pytest.mark.parametrize("method", [Ladder(_highs), ExactMip(_highs)], ids=["ladder", "exact"])
+def test_due_jobs_come_before_promises(method: Ladder | ExactMip) -> None:
+    promised = running("p", {0: [0, 1, 2, 3]}, guaranteed=True, **LONG)
+    before = state(cluster(4), promised, waited("w", 4, 4000.0, **LONG))
+    rules = OperatorRules((AN_HOUR, gang("w", 4)))
+    decision = MilpPolicy(RoundPoser(LINEAR, Jct(), rules), method, EXACT).decide(before)
+    assert counts(decision.allocation) == {"w": 4}
+    assert decision.report.guarantees_possible is False
+    assert decision.report.guarantees_short == 1
 
 
 def ends_of(plain: PosedRound) -> list[tuple[float, np.ndarray]]:
