@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.checks.messy.campaign import posed_round
-from formulations import node_assignment
+from formulations import node_assignment, node_pattern
 from formulations.knapsack import Tables, best_decision, find_items
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
@@ -17,8 +17,9 @@ from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.params import DEFAULTS, LadderParams, NamedParams, TinyParams
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
-from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.highs import HighsSolver, round_options
 from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.parameters import HIGHS
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
 LIMITS = Limits(gap=0.0, time_s=60.0)
@@ -110,3 +111,14 @@ def test_an_open_round_with_pairs_is_worth_what_keeping_and_filling_is() -> None
     assert found.selection.value(level) >= keep_and_fill(problem, level).value(level) - 1e-9
     assert found.outcome.status in (Status.OPTIMAL, Status.FEASIBLE)
     assert found.outcome.bound >= found.outcome.objective
+
+
+def test_a_model_with_named_nodes_is_searched_near_its_relaxation_from_fewer_columns() -> None:
+    _, _, posed = posed_round(17)
+    problem, (level,) = posed.problem, posed.levels
+    named, counted = (one.build(problem, level).model for one in (node_assignment, node_pattern))
+    few = HIGHS.named_columns
+    assert few <= min(named.columns, HIGHS.neighbour_columns)
+    assert counted.columns < HIGHS.neighbour_columns
+    near = [dict(round_options(model))["mip_heuristic_run_rens"] for model in (named, counted)]
+    assert near == [True, False]

@@ -116,7 +116,7 @@ class NamedParams(Params):
     cut_share: float = 2.0
     """The same ratio once a choice has no nodes, after which counted nodes need cuts."""
 
-    cut_columns: int = 5_000
+    cut_columns: int = 10_000
     """Number of columns with named nodes up to which nodes are named once a choice has no nodes,
     whatever the ratio."""
 

@@ -97,10 +97,12 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     if not model.integer.any():
         # Entries below it are dropped without a message; by default those below 1e-9.
         return (("small_matrix_value", 1e-12),)
+    named = any(block.family == "y" for block in model.column_blocks)
+    usual = HIGHS.neighbour_columns
     return (
         ("presolve", "off" if model.columns < HIGHS.presolve_columns else "choose"),
         ("mip_heuristic_run_feasibility_jump", False),
-        ("mip_heuristic_run_rens", model.columns >= HIGHS.neighbour_columns),
+        ("mip_heuristic_run_rens", model.columns >= (HIGHS.named_columns if named else usual)),
         ("mip_heuristic_run_rins", False),
         ("mip_heuristic_run_root_reduced_cost", False),
         ("mip_allow_restart", False),

@@ -19,6 +19,8 @@ class HighsParams(Params):
     """Columns from which a model is presolved; smaller ones solve faster without."""
     neighbour_columns: int = number(1_000, 0)
     """Columns from which RENS searches near the root's relaxation."""
+    named_columns: int = number(400, 0)
+    """The same for models with named nodes, whose relaxations are further from decisions (0051)."""
     fine: float = number(1e-9, 1e-10, 1e-6)
     """Feasibility tolerance of a second run, if rounding integers breaks the first's point."""
 
