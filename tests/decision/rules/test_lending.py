@@ -10,7 +10,10 @@ import pytest
 
 from morph_opt.core.domain import A800_NODE, Cluster, Leaf, Node, RoundState, SideDemand
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
+from morph_opt.scheduling.decision.rules.compile import apply_rules
 from morph_opt.scheduling.decision.rules.lending import _can_be_assigned, could_use
+from morph_opt.scheduling.decision.rules.model import OperatorRules, TenantQuota
+from morph_opt.scheduling.decision.rules.queues import StrictOrder
 from tests.policies.worlds import cluster, queued, speeds, state
 
 
@@ -68,3 +71,17 @@ def test_dealing_parts_is_exact() -> None:
         assert _can_be_assigned(parts, places, most=at_most, share=share) == possible
         answers[possible] += 1
     assert min(answers.values()) > 50, answers
+
+
+def test_jobs_in_a_strict_order_could_use_their_quota() -> None:
+    """The second starts after the first, so that its owner still has use for its GPUs."""
+    jobs = [queued(name, 1, tenant=tenant) for name, tenant in (("x", "a"), ("y", "a"), ("z", "b"))]
+    before = state(cluster(4), *jobs)
+    view = CandidateBuilder(speeds({"m": {"1": 1.0}})).view(before)
+    rules = (
+        StrictOrder(("x", "y")),
+        TenantQuota("a", 2),
+        TenantQuota("b", 0, borrow_gpus=None),
+    )
+    table = apply_rules(view, before, OperatorRules(rules)).problem.rules
+    assert table.upper[table.name.index("borrow")] == 0.0

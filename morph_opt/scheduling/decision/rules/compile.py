@@ -345,8 +345,10 @@ def _add_cohorts(
 def _usable(problem: RoundProblem, rows: _Rows) -> Bools:
     """Return the candidates that no single row so far rules out, shape (K,)."""
     free = np.ones(problem.candidates.count, dtype=bool)
+    # A row in which another decision makes up for a candidate does not rule it out.
+    signed = {row for row, _, _, value in rows.entries if value < 0.0}
     for row, kind, index, _ in rows.entries:
-        if kind == RULE_X and rows.upper[row] <= 0.0:
+        if kind == RULE_X and rows.upper[row] <= 0.0 and row not in signed:
             free[index] = False
     return free
 
