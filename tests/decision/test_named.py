@@ -122,3 +122,13 @@ def test_a_model_with_named_nodes_is_searched_near_its_relaxation_from_fewer_col
     assert counted.columns < HIGHS.neighbour_columns
     near = [dict(round_options(model))["mip_heuristic_run_rens"] for model in (named, counted)]
     assert near == [True, False]
+
+
+def test_options_are_left_out_by_the_bound_at_the_prices_of_their_losses() -> None:
+    """Tables prove a tighter bound than prices; with it an option of the optimum was left out."""
+    _, _, posed = posed_round(237)
+    limits = Limits(gap=1e-4, time_s=60.0)
+    exact = ExactMip(HighsSolver()).solve(posed, limits)
+    found = Ladder(HighsSolver()).solve(posed, limits)
+    assert found.outcome.bound >= exact.outcome.objective - 1e-9
+    assert found.outcome.objective == pytest.approx(exact.outcome.objective, rel=1e-4)

@@ -110,11 +110,14 @@ class _Guide:
         and (O,).
     keeping
         Surplus of each job if jobs that stay pay what their leaving would free, shape (J,).
+    bound
+        Bound at these prices, against which losses at them count.
     """
 
     surplus: Floats
     reduced: Floats
     keeping: Floats
+    bound: float
 
 
 class Climb:
@@ -339,7 +342,7 @@ class Climb:
             return
         slots = None
         if here.short and here.slots:
-            self._last(at, self._inside(at, np.zeros(problem.jobs.count), level.value))
+            self._last(at, self._inside(at, np.zeros(problem.jobs.count), level.value, np.inf))
             if state.bound == -np.inf or self._done(at):
                 return
             slots = self._slots(at, chosen, lp)
@@ -356,16 +359,16 @@ class Climb:
         if state.bound == -np.inf:
             return
         surplus = chosen.evaluation.surplus
-        guide = slots or _Guide(surplus, rounding.reduced, surplus)
-        inside = self._inside(at, guide.surplus, guide.reduced)
+        guide = slots or _Guide(surplus, rounding.reduced, surplus, bound)
+        inside = self._inside(at, guide.surplus, guide.reduced, guide.bound)
         if here.large:
             self._parts(at, relaxation, guide, inside)
         if not self._done(at):
             self._last(at, inside)
 
-    def _inside(self, at: _Level, surplus: Floats, reduced: Floats) -> Inside:
+    def _inside(self, at: _Level, surplus: Floats, reduced: Floats, bound: float) -> Inside:
         """Return which candidates a better decision may contain, at prices."""
-        return Inside(at.problem, at.level, surplus, reduced, self._params.columns_per_hold)
+        return Inside(at.problem, at.level, surplus, reduced, bound, self._params.columns_per_hold)
 
     def _slots(self, at: _Level, chosen: Chosen, lp: SmallLp) -> _Guide | None:
         """Price slots: take their bound and their choice, return their guide; None if too many."""
@@ -387,7 +390,7 @@ class Climb:
         if state.better(problem, level, decided_by_prices(problem, rounding)):
             state.step = "slots"
         reduced = rounding.reduced
-        return _Guide(found.evaluation.surplus, reduced, surplus_at(slots, reduced))
+        return _Guide(found.evaluation.surplus, reduced, surplus_at(slots, reduced), bound)
 
     def _parts(self, at: _Level, relaxation: Relaxation, guide: _Guide, inside: Inside) -> None:
         """Solve residual rounds of changing jobs, then the exact round once it is no larger."""
@@ -422,7 +425,9 @@ class Climb:
         if self._compact:
             return False
         state, params = at.state, self._params
-        slack = state.bound - state.value if state.selection is not None else np.inf
+        # Losses at prices add up to the bound at these prices less the value. The level's bound may
+        # be tighter, by tables or other prices, and would leave out options of better decisions.
+        slack = inside.bound - state.value if state.selection is not None else np.inf
         # Rounding errors of sums at prices are far below 1e-12 of the bound.
         kept, size = inside.within(slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
         # A round that was tried ended on its limits: it is tried again only if it became smaller.

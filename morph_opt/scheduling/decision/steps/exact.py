@@ -21,6 +21,8 @@ class Inside:
         Round and goal.
     surplus, reduced
         Surplus of each job and reduced value of each option at prices, shapes (J,) and (O,).
+    bound
+        Bound on all decisions at these prices; inf if there are none.
     per_hold
         Columns that a job's hold on a node adds; see `LadderParams.columns_per_hold`.
 
@@ -28,6 +30,8 @@ class Inside:
     ----------
     alike
         `formulations.alike.alike_candidates`.
+    bound
+        See the parameter.
     """
 
     def __init__(
@@ -36,9 +40,11 @@ class Inside:
         level: Level,
         surplus: Floats,
         reduced: Floats,
+        bound: float,
         per_hold: int = DEFAULTS.columns_per_hold,
     ) -> None:
         self._per_hold = per_hold
+        self.bound = bound
         self._problem, self._level = problem, level
         self._surplus, self._reduced = surplus, reduced
 
