@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from morph_opt.core.domain import Assignment, Job, JobState
-from morph_opt.scheduling.backfill.queue import Demand, Waiting
+from morph_opt.scheduling.backfill.queue import Demand, Running, Waiting
 
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:
@@ -28,7 +28,8 @@ class Book:
     waiting
         Each waiting job and its request, by number.
     held
-        What each running job holds: assignment, nodes as bits, demand on each, and time limit.
+        What each running job holds: assignment, nodes as bits, demand on each, time limit, and the
+        job as it runs until that; None if it has started more than once.
     holders, free
         Assignments of a round, and what they leave free, shape (N, R).
     """
@@ -36,7 +37,7 @@ class Book:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self.waiting: dict[int, tuple[Job, Waiting]] = {}
-        self.held: dict[int, tuple[Assignment, int, Demand, float]] = {}
+        self.held: dict[int, tuple[Assignment, int, Demand, float, Running | None]] = {}
         self.holders: list[Assignment] = []
         self.free: Floats = np.zeros((0, 0))
 

@@ -209,14 +209,7 @@ class BatchPolicy(Policy):
                 waiting[number] = asked[1]
                 continue
             held.append(known.running)
-            mine = book.held.get(number)
-            if mine is None or mine[0] is not known.running:
-                nodes = sum(1 << node for node in known.running.placement.nodes)
-                mine = known.running, nodes, requests.of(known.job)[1], self.limit_s(known.job)
-                book.held[number] = mine
-            _, nodes, demand, limit_s = mine
-            end_s = _ends_s(known, limit_s, state.time_s)
-            running.append(Running(number, end_s, nodes, demand))
+            running.append(self._running_job(number, known, known.running, state.time_s))
         if held and not same(held, book.holders):
             rows = [node for one in held for node in one.placement.nodes]
             taken = [one.demand for one in running for _ in range(one.nodes.bit_count())]
@@ -246,6 +239,22 @@ class BatchPolicy(Policy):
             next_s=None if next_s == math.inf else next_s,
             reason=partial(self._reason, state, allocation),
         )
+
+    def _running_job(self, number: int, known: JobState, held: Assignment, now_s: float) -> Running:
+        """Return a running job as the passes see it."""
+        mine = self._book.held.get(number)
+        if mine is None or mine[0] is not held:
+            assert self._requests is not None
+            nodes = sum(1 << node for node in held.placement.nodes)
+            demand, limit_s = self._requests.of(known.job)[1], self.limit_s(known.job)
+            once = known.starts == 1 and known.last_start_s is not None
+            end_s = (known.last_start_s or 0.0) + limit_s
+            whole = Running(number, end_s, nodes, demand) if once else None
+            mine = self._book.held[number] = held, nodes, demand, limit_s, whole
+        _, nodes, demand, limit_s, whole = mine
+        if whole is not None and whole.end_s > now_s:
+            return whole
+        return Running(number, _ends_s(known, limit_s, now_s), nodes, demand)
 
     @abstractmethod
     def outlook(

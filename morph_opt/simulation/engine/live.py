@@ -45,9 +45,9 @@ class LiveJob:
         GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
     serial
         Count of segments and stretches, by which stale completion instants are recognised.
-    queued
-        State at an earlier boundary since which only its time in the queue has changed; None if
-        there is none.
+    still
+        Fields of its state that change with the serial number or what it held last only, with
+        these two; None before the first state.
     """
 
     job: Job
@@ -73,7 +73,7 @@ class LiveJob:
     last_start_s: float | None = None
     last_stop_s: float | None = None
     recent_starts_s: tuple[float, ...] = ()
-    queued: JobState | None = None
+    still: tuple[int, Assignment | None, dict[str, object]] | None = None
 
     @property
     def restart_s(self) -> float:
@@ -88,7 +88,7 @@ class LiveJob:
         if self.starts:
             kept = self.last_held
             start_up_s = self.prices.of_start(kept, assignment.plan, assignment.placement)
-        self.running, self.last_held, self.queued = assignment, None, None
+        self.running, self.last_held = assignment, None
         self.gpus = assignment.placement.gpus
         self.start_s = now_s
         self.progress_s = now_s + start_up_s
@@ -208,27 +208,18 @@ class LiveJob:
 
     def snapshot(self, now_s: float) -> JobState:
         """Return what a policy may know of the job at a boundary."""
-        running, before = self.running, self.queued
-        if before is not None and before.last_held is self.last_held:
-            waited_s = max(0.0, now_s - self.job.submission_s - before.executed_s)
-            return unchecked(JobState, vars(before), queued_s=waited_s)
         open_s = shared_s = left_s = 0.0
-        if running is not None:
+        if self.running is not None:
             open_s, shared_s = now_s - self.start_s, self._shared_until(now_s)
             left_s = max(0.0, self.progress_s - now_s)
         executed_s = self.closed_run_s + open_s
-        again = self.starts > 0 and not self.prices.plain
-        made = unchecked(
-            JobState,
-            {
+        still = self.still
+        if still is None or still[0] != self.serial or still[1] is not self.last_held:
+            again = self.starts > 0 and not self.prices.plain
+            same: dict[str, object] = {
                 "job": self.job,
-                "iterations_done": self.iterations_at(now_s),
-                "running": running,
-                "restart_left_s": left_s,
+                "running": self.running,
                 "restart_s": self.restart_s,
-                "attained_gpu_s": self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
-                "executed_s": executed_s,
-                "queued_s": max(0.0, now_s - self.job.submission_s - executed_s),
                 "starts": self.starts,
                 "first_start_s": self.first_start_s,
                 "last_start_s": self.last_start_s,
@@ -237,10 +228,17 @@ class LiveJob:
                 "resume_s": self.prices.resume_s if again else None,
                 "migrate_s": self.prices.migrate_s if again else None,
                 "last_held": self.last_held,
-            },
+            }
+            still = self.still = self.serial, self.last_held, same
+        return unchecked(
+            JobState,
+            still[2],
+            iterations_done=self.iterations_at(now_s),
+            restart_left_s=left_s,
+            attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
+            executed_s=executed_s,
+            queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
         )
-        self.queued = made if running is None else None
-        return made
 
 
 def changes(
