@@ -14,15 +14,12 @@ from morph_opt.core.documents import exists, read_json, write_atomically
 from morph_opt.core.domain import InputError, Range
 from morph_opt.core.domain.arguments import shown
 from morph_opt.core.domain.options import documented, option, require_all
-from morph_opt.inputs.clusters import load_cluster
-from morph_opt.inputs.traces.registry import absolute_spec, log_of
-from morph_opt.inputs.traces.resampled import split_resampled
-from morph_opt.plan.workloads import loaded
 from morph_opt.replay.scenario import Scenario
 from morph_opt.scheduling.policies.options import Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.hindcast.recorded import RecordedWaits
+    from morph_opt.inputs.traces.logs.registry import LogSpec
     from morph_opt.plan.ask import Ask
     from morph_opt.replay.prepare import Prepared
     from morph_opt.simulation.runs.slo import Slo
@@ -120,7 +117,14 @@ class Trust:
 
 def is_log(scenario: Scenario) -> bool:
     """Return whether the jobs of a scenario come from a log."""
-    return log_of(split_resampled(scenario.workload.trace)[-1]) is not None
+    return _log_of(scenario) is not None
+
+
+def _log_of(scenario: Scenario) -> LogSpec | None:
+    from morph_opt.inputs.traces.registry import log_of
+    from morph_opt.inputs.traces.resampled import split_resampled
+
+    return log_of(split_resampled(scenario.workload.trace)[-1])
 
 
 def knowing(scenario: Scenario, *, stated: bool) -> tuple[Scenario, str | None]:
@@ -141,6 +145,8 @@ def knowing(scenario: Scenario, *, stated: bool) -> tuple[Scenario, str | None]:
     InputError
         If the log cannot be read.
     """
+    from morph_opt.inputs.traces.registry import absolute_spec
+    from morph_opt.plan.workloads import loaded
     from morph_opt.scheduling.decision.rules.model import OperatorRules
     from morph_opt.scheduling.policies.registry import resolve
 
@@ -215,10 +221,11 @@ def _hindcast(ask: Ask, site: Site, folder: Path, metric: Slo | None) -> Trust:
     from morph_opt.hindcast.report import one_line
     from morph_opt.hindcast.shaken import prepared_site, shaken_replays
     from morph_opt.hindcast.statement import figure_of, state
+    from morph_opt.inputs.clusters import load_cluster
     from morph_opt.inputs.traces.options import LogOptions
 
     workload = ask.scenario.workload
-    log = log_of(split_resampled(workload.trace)[-1])
+    log = _log_of(ask.scenario)
     given = {
         name: value
         for name, value in workload.trace_options.items()

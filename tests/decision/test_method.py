@@ -120,7 +120,7 @@ def test_one_more_node_is_one_for_every_rule_and_every_candidate() -> None:
 
 
 def test_rounds_are_assembled_in_pose_alone(project_root: Path) -> None:
-    """Rules on tables, and goals of tables: in `pose`; a baseline under rules has no goals."""
+    """Rules on tables, and goals of tables: in `pose`; ruled baselines and moves have no goals."""
     found = {
         (path.relative_to(project_root).as_posix(), word)
         for room in ("morph_opt", "benchmarks")
@@ -134,6 +134,7 @@ def test_rounds_are_assembled_in_pose_alone(project_root: Path) -> None:
         (pose, "ranks_below("),
         (pose, "goals_of("),
         ("morph_opt/scheduling/policies/ruled.py", "apply_rules("),
+        ("morph_opt/moves/pose.py", "apply_rules("),
     }
 
 

@@ -22,9 +22,12 @@ from morph_opt.inputs.traces.logs.describe import draw as draw_log
 from morph_opt.inputs.traces.logs.frame import read_frame
 from morph_opt.inputs.traces.logs.guess import chosen
 from morph_opt.inputs.traces.logs.reading.row import Reading
+from morph_opt.moves.api import moves
+from morph_opt.moves.picture import draw_moves
 from morph_opt.report.picture import MEASURES, draw_cdf, draw_timeline
 from morph_opt.simulation.runs.views.view import open_run, open_runs
 from tests.documents.drawn import Gallery, functions_that_draw, problems
+from tests.moves.states import HELD, snapshot
 from tests.perf.worlds import entry, pairs, true_runs
 from tests.runs.views.worlds import hostile, moved, paired
 from tests.traces.logs.test_describe import log
@@ -67,6 +70,12 @@ def logs(folder: Path) -> None:
 def topologies(folder: Path) -> None:
     for cluster in ("1x1", "2x8", "3x8+2x4:V100"):
         draw_topology(load_cluster(cluster), folder / "a.svg")
+
+
+@drawn
+def moved_jobs(folder: Path) -> None:
+    answer = moves(snapshot(HELD, {"new": 4}), start="new")
+    draw_moves(answer, folder / "a.svg")
 
 
 @drawn

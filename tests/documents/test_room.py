@@ -18,7 +18,6 @@ KEPT = {
     "live/turn.py: read_text",  # its own status
     "live/turn.py: write_text",  # of its folder, which writes atomically
     "replay/prepare.py: load",  # a trace by its name
-    "replay/prepare.py: read_bytes",  # a digest of what was read before
     "round/watch.py: open",  # appends to a log that it wrote
     "runs/rounds.py: reader",  # one line of text
     "runs/write.py: open",  # growing files, without links

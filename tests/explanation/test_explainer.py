@@ -27,6 +27,7 @@ from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
 )
 from morph_opt.scheduling.decision.rules.spec import KINDS
@@ -88,8 +89,8 @@ RULES: dict[str, tuple[object, RoundState, Rule, str]] = {
         "b",
     ),
 }
-GOALS = {Priority, NodePreference}
-"""Rules that rank what jobs get and forbid nothing."""
+GOALS = {Priority, NodePreference, StartBy}
+"""Rules that rank or demand what jobs get and forbid nothing."""
 
 
 def test_every_kind_of_rule_has_its_case() -> None:

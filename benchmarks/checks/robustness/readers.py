@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 from benchmarks.checks.robustness import documents as good
 from benchmarks.checks.robustness import live, schedulers
@@ -19,6 +20,7 @@ from benchmarks.perf.public_runs import read_public
 from benchmarks.published.files import run_file
 from benchmarks.published.parts import tiresias_samples
 from benchmarks.readme import results
+from morph_opt.compare.cli import read_noise
 from morph_opt.core.domain import Cluster, default_cluster
 from morph_opt.inputs.clusters.spec import read_cluster
 from morph_opt.inputs.kueue.files import read_files
@@ -154,6 +156,11 @@ PartitionName=fast Nodes=n[3-4] PriorityTier=2
 """
 SHARES = b"Account|ParentName|User|Share\nroot|||1\nml|root||2\nml||ann|3\n"
 QOS = b"Name|Priority|GrpTRES|MaxJobsPU\nnormal|0||\nhigh|9|cpu=8,gres/gpu=4|2\n"
+HINDCAST = (
+    b'{"schema": "morph-opt/hindcast/1", "trace": "sacct:jobs.txt", "line": "hindcast: close",'
+    b' "spreads": {"mean_wait_s": [1.5, 2.5]}}'
+)
+_SETTINGS = {"workload": {"trace": "sacct:jobs.txt"}}
 RESERVATIONS = b"""\
 ReservationName=upgrade StartTime=2027-01-01T01:00:00 EndTime=2027-01-01T02:00:00
    Nodes=n[1-4] NodeCnt=4 CoreCnt=256 Features=(null) Flags=MAINT,SPEC_NODES,DAILY
@@ -190,6 +197,8 @@ READERS = (
     Reader("slurm.conf", "slurm.conf", "lines", lambda: [SLURM_CONF], read_slurm_conf),
     Reader("Slurm site", "site.txt", "lines", lambda: [SHARES, QOS, RESERVATIONS],
            lambda p: read_site_files([p])),
+    Reader("hindcast JSON", "hindcast.json", "json", lambda: [HINDCAST],
+           lambda p: read_noise(p, SimpleNamespace(name="run", settings=_SETTINGS))),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
     Reader("cluster GraphML", "cluster.graphml", "lines", lambda: good.graphs(".graphml"),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_U
@@ -153,6 +152,10 @@ class _Limits:
     """Upper limits of the operator's rules, as a necessary condition for serving jobs together."""
 
     def __init__(self, problem: RoundProblem, bound: Ints) -> None:
+        from scipy import (
+            sparse,
+        )  # loaded where a round has rules, as replays without any need it not
+
         rules, options = problem.rules, problem.options
         self._name, about = rules.name, options_in_rules(problem)
         refers = about >= 0

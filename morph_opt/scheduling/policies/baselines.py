@@ -263,7 +263,6 @@ _BASELINES: list[BaselineSpec] = [
         "Kueue",
         "kueue.md",
         memory=True,
-        own_times="timeouts and backoffs as the objects or Kueue's defaults state them",
         reasons=True,
         queues=True,
         of_files=_kueue,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from formulations.parameters import SERVICE
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel, require_pair_speeds
 from morph_opt.scheduling.decision.objective import Objective, Stateless
-from morph_opt.scheduling.policies.auto import objective_for
+from morph_opt.scheduling.policies.auto import DUE_AFTER, objective_for
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime, Throughput
 from morph_opt.scheduling.policies.options import PolicyOptions
 from morph_opt.scheduling.policies.published import TIRESIAS
@@ -68,7 +68,7 @@ class PolicySpec(Generic[Made_co]):
     reasons
         Whether its decisions state why a job waits, by their evidence or `Decision.reason`.
     queues
-        Whether it has quotas and orders of queues of its own, in place of those of a snapshot.
+        Whether its files state quotas and orders of queues, in place of those of a snapshot.
     of_files
         Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
@@ -210,6 +210,7 @@ _OBJECTIVES: list[ObjectiveSpec] = [
         page="formulations/objectives.md",
         rest="yes",
         workers="yes",
+        own_times=f"a job is due after a wait of {DUE_AFTER.wait_s:,g} s or more",
     ),
     _plain(
         Throughput(),

@@ -312,7 +312,7 @@ class Decider:
             If it cannot be made, or an option is set that it does not know.
         """
         rules = options.rules
-        if self.policy.queues:  # a snapshot has them from the objects that the policy goes by
+        if self.policy.queues and ":" in self.name:  # its files state what a snapshot has of queues
             own = (one for one in rules.rules if not isinstance(one, QUEUE_RULES))
             rules = replace(rules, rules=tuple(one for one in own if one != EVERY_JOB_STAYS))
         # Rules of a snapshot that the policy does not obey itself; others are refused before.

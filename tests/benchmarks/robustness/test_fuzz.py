@@ -29,6 +29,7 @@ NO_FORMAT = {
     "morph_opt/round/watch.py": "its own growing file of explanations",
     "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",
+    "morph_opt/plan/site.py": "hindcast.json, its own; tests/plan",
     "morph_opt/replay/initial.py": "digest of a state, which is read as a snapshot",
     "morph_opt/simulation/runs/write.py": "Recorded",
     "morph_opt/sweep/cell.py": "digests of files that other readers read",
