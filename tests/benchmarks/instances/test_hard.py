@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.instances import hunting
 from benchmarks.instances.__main__ import main
 from benchmarks.instances.building import make_hard
 from benchmarks.instances.checking import check_point
@@ -31,8 +32,7 @@ from benchmarks.instances.runs import GAP, Run, read_runs, settled, with_run, wr
 from benchmarks.instances.series import FOLDER as SERIES_FOLDER
 from benchmarks.instances.solution import read_solution
 from benchmarks.instances.submission import compared, form, status, summary, tags
-from formulations.linear_model import ModelBuilder
-from formulations.mps import to_mps
+from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.round.check import check
 from formulations.round.tables import Selection
 from morph_opt.core.domain import InputError
@@ -168,15 +168,24 @@ def test_ours_is_asked_for_rounds_by_seed_alone(tmp_path: Path) -> None:
 
 
 def test_a_solver_that_does_not_take_a_model_is_named_with_its_reason(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CP-SAT requires bounds, and columns that count gangs have none; no run is recorded."""
+    """CP-SAT requires bounds; no run is recorded of a model without."""
     make_hard(tmp_path, TINY)
     before = read_runs(tmp_path / FOLDER)
     command = ["hunt", "--folder", str(tmp_path), "--solver", "cpsat", "--cpu-s", "1"]
-    assert main(command) == 2
-    assert f"--solver: {TINY.name}: column f[" in capsys.readouterr().err
+
+    def unbounded(folder: Path, name: str) -> LinearModel:
+        model = load(folder, name)
+        return replace(model, column_upper=np.full(model.columns, np.inf))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hunting, "load", unbounded)
+        assert main(command) == 2
+    assert f"--solver: {TINY.name}: column " in capsys.readouterr().err
     assert read_runs(tmp_path / FOLDER) == before
+    assert main(command) == 0
+    assert len(read_runs(tmp_path / FOLDER)) == len(before) + 1
 
 
 def test_the_limit_on_processor_time_ends_a_run() -> None:
@@ -232,9 +241,23 @@ def test_the_checker_sees_a_better_value_than_the_bound_and_a_broken_rule(tmp_pa
 
 
 def test_the_model_of_a_stored_instance_is_that_of_its_seed() -> None:
-    """For one with a single goal, whose model asks no solver."""
+    """For one with a single goal, whose model asks no solver.
+
+    Files stay as they were stored: since then columns `f` have upper limits, which cut off no
+    solution, and values are computed in another order.
+    """
     one = next(o for o in HARD if o.objective == "lookahead" and o.kind == "scarce")
-    assert to_mps(build_hard(one).model) == to_mps(load(OWN, one.name))
+    built, stored = build_hard(one).model, load(OWN, one.name)
+    assert list(built.column_names()) == list(stored.column_names())
+    assert list(built.row_names()) == list(stored.row_names())
+    for field in ("start", "index", "integer"):
+        assert np.array_equal(getattr(built, field), getattr(stored, field))
+    for field in ("cost", "value", "row_lower", "row_upper", "column_lower"):
+        np.testing.assert_allclose(getattr(built, field), getattr(stored, field), rtol=1e-12)
+    limited = np.isfinite(stored.column_upper)
+    assert np.array_equal(built.column_upper[limited], stored.column_upper[limited])
+    names = np.asarray(list(stored.column_names()))
+    assert {name[0] for name in names[np.isfinite(built.column_upper) & ~limited]} == {"f"}
 
 
 def test_the_pages_show_the_library_as_it_is() -> None:
