@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NOTES = "notes.txt"
+"""File of a run folder with what the policy was asked for and does not follow, a line each."""
+
 LOG_ACCOUNT = "log.json"
 """File of a run folder with the report on the log from which its jobs were read."""
 
@@ -103,6 +106,8 @@ def run_prepared(
     files = {CONFIG: scenario.to_toml(), VERSIONS: _versions_json()}
     if account is not None:
         files[LOG_ACCOUNT] = account.as_json()
+    if notes := prepared.policy.notes():
+        files[NOTES] = "\n".join(notes) + "\n"
     return replay(
         prepared.trace,
         scenario.cluster,

@@ -46,16 +46,16 @@ class TestConf:
         assert (fast.nodes, fast.max_time_s, fast.tier) == (frozenset(("n3", "n4")), 3_600.0, 2)
         assert conf.number("bf_interval", 30.0) == 60.0
         assert conf.unmodelled == (
-            "PartitionName=fast preemptmode",
-            "jobsubmitplugins",
+            "PartitionName=fast PreemptMode",
+            "JobSubmitPlugins",
             "SchedulerParameters: bf_min_prio_reserve",
         )
 
     @pytest.mark.parametrize(
         ("text", "rule"),
         [
-            ("PreemptType=preempt/qos", "preempttype: preempt/qos is not modelled"),
-            ("TopologyPlugin=topology/tree", "topologyplugin: topology/tree is not modelled"),
+            ("PreemptType=preempt/qos", "PreemptType: preempt/qos is not modelled"),
+            ("TopologyPlugin=topology/tree", "TopologyPlugin: topology/tree is not modelled"),
             ("A=1\nnonsense here", "line 2: must be pairs like Key=value"),
             ("Include more.conf", "line 1: includes another file"),
             ("PartitionName=x MaxTime=soon", "line 1, MaxTime: must be a time like"),

@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_bytes(
     assert len(set(first["phases_s"])) == 6
     assert all(-300.0 <= phase_s <= 0.0 for phase_s in first["phases_s"])
     assert first["reproduced"]
-    assert first["not_followed"] == ["fairsharedampeningfactor"]
+    assert first["not_followed"] == ["FairShareDampeningFactor"]
     assert any("equal" in text for text in first["cannot_claim"])
 
 

@@ -186,7 +186,7 @@ class TestSlurm:
     def test_what_a_site_sets_and_no_rule_follows_is_noted(self, tmp_path: Path) -> None:
         text = "JobSubmitPlugins=lua\nSchedulerParameters=bf_licenses\nPartitionName=all"
         (note,) = SlurmPolicy(SPEEDS, site(tmp_path, text)).notes()
-        assert note.endswith("left out: jobsubmitplugins, SchedulerParameters: bf_licenses")
+        assert note.endswith("left out: JobSubmitPlugins, SchedulerParameters: bf_licenses")
         assert SlurmPolicy(SPEEDS, Site()).notes() == ()
 
     def test_an_unknown_partition_is_refused_with_those_that_are_known(

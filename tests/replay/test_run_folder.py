@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import morph_opt as mo
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.domain import InputError
 from morph_opt.replay import cli
@@ -293,3 +294,16 @@ def test_rows_read_back(whole: Path) -> None:
 def test_last_event(whole: Path) -> None:
     last = event_from_line((whole / "events.jsonl").read_text().splitlines()[-1])
     assert getattr(last, "reason", None) is EndReason.COMPLETE
+
+
+def test_settings_that_the_policy_does_not_follow_are_in_the_folder(tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("PriorityType=priority/multifactor\nPriorityWeightTRES=GRES/gpu=9\n")
+    told = {"durations": "limits:modal", "skip_impossible": True}
+    run = mo.Scenario("naive", policy=f"slurm:{conf}").replaced(**told).run(tmp_path / "slurm")
+    assert run.summary.completed == 10
+    text = (tmp_path / "slurm" / "notes.txt").read_text("utf-8")
+    assert text.startswith("slurm: not modelled, and left out: ")
+    assert "PriorityWeightTRES" in text
+    mo.Scenario("naive", policy="fifo").run(tmp_path / "fifo")
+    assert not (tmp_path / "fifo" / "notes.txt").exists()

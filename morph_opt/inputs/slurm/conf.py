@@ -201,6 +201,7 @@ def parse_slurm_conf(text: str, file: str = "slurm.conf") -> SlurmConf:
     nodes: list[str] = []
     unmodelled: list[str] = []
     defaults: dict[str, str] = {}
+    written = {key.lower(): key for key, _ in _PAIR.findall(text)}
     for line, pairs in _lines(text, file):
         first = next(iter(pairs))
         if first == "partitionname":
@@ -210,7 +211,7 @@ def parse_slurm_conf(text: str, file: str = "slurm.conf") -> SlurmConf:
             given = {**defaults, **pairs}
             partitions.append(_located(given, file, line))
             unmodelled += [
-                f"PartitionName={given[first]} {key}"
+                f"PartitionName={given[first]} {written[key]}"
                 for key in given
                 if key not in _PARTITION | _PARTITION_SILENT | {first}
             ]
@@ -222,9 +223,11 @@ def parse_slurm_conf(text: str, file: str = "slurm.conf") -> SlurmConf:
     for key, allowed in _NEVER.items():
         if key in values and values[key].lower() not in allowed:
             rule = f"{values[key]} is not modelled; modelled: {', '.join(allowed)}"
-            raise InputError(rule, file=file, field=key)
+            raise InputError(rule, file=file, field=written[key])
     scheduler = dict(_parameters(values.get("schedulerparameters", "")))
-    unmodelled += [key for key in values if key not in READ_KEYS and not _SILENT.fullmatch(key)]
+    unmodelled += [
+        written[key] for key in values if key not in READ_KEYS and not _SILENT.fullmatch(key)
+    ]
     unmodelled += [
         f"SchedulerParameters: {key}"
         for key in scheduler

@@ -282,6 +282,14 @@ class EstimatingPolicy(Policy):
         """Whether decisions depend on more than the state."""
         return self._estimates.remembers or self._policy.remembers
 
+    def notes(self) -> tuple[str, ...]:
+        """Return the lines of the policy that decides."""
+        return self._policy.notes()
+
+    def begins_at(self, clock_s: float) -> None:
+        """Pass on the instant of second 0."""
+        self._policy.begins_at(clock_s)
+
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere."""
         self._estimates.observe(state)

@@ -54,6 +54,14 @@ class Ruled(Policy):
         """Whether a decision depends on earlier rounds."""
         return self._policy.remembers
 
+    def notes(self) -> tuple[str, ...]:
+        """Return the lines of the policy that decides."""
+        return self._policy.notes()
+
+    def begins_at(self, clock_s: float) -> None:
+        """Pass on the instant of second 0."""
+        self._policy.begins_at(clock_s)
+
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere."""
         self._policy.observe(state)
