@@ -32,6 +32,10 @@ class Contender:
         What it is told of the work that is left, as the replay takes it.
     promises
         As the replay takes them.
+    rules
+        Operator's rules, as the replay takes them.
+    stops
+        Whether it takes GPUs from running jobs.
     one_type
         Whether it refuses clusters of several node types.
     core
@@ -51,6 +55,8 @@ class Contender:
     knows_durations: bool = False
     durations: str = "true"
     promises: str | None = None
+    rules: str | None = None
+    stops: bool = True
     one_type: bool = False
     core: bool = False
     expensive: bool = False
@@ -61,6 +67,8 @@ class Contender:
     def knows(self) -> str:
         """Whether it knows durations, in the words of the tables."""
         word, _, sigma = self.durations.partition(":")
+        if word == "limits":
+            return word if self.stops else f"{word}, no stops"
         return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
 
     @property
@@ -93,6 +101,18 @@ def _with_estimates(contender: Contender, *durations: str) -> Iterator[Contender
 def _each(contender: Contender) -> Iterator[Contender]:
     """A contender with durations known, wrong by a factor, and unknown."""
     return _with_estimates(replace(contender, knows_durations=True), "noisy:0.7", "blind")
+
+
+LIMITS = "limits:modal"
+"""Limits as people give them: popular values, of which one job in twenty reaches its own."""
+NO_STOPS = "benchmarks/comparison/no-stops.toml"
+"""Rules under which nothing that runs is stopped."""
+
+
+def _limited(label: str, policy: str, objective: str = "auto", **more: Any) -> Contender:
+    """A contender that is told time limits, on jobs that end at them."""
+    more |= {"may_change_gpus": policy == "milp", "knows_durations": True, "durations": LIMITS}
+    return Contender(label, policy, objective, **more)
 
 
 CALIBRATED = ("naive", "base", "bp", "mt")
@@ -173,6 +193,11 @@ CONTENDERS = (
         expensive=True,
     ),
     *map(_gavel, (*_GAVEL, *_GAVEL_BLIND)),
+    _limited(f"{REFERENCE}, limits", "milp"),
+    _limited(f"{REFERENCE}, limits, no stops", "milp", rules=NO_STOPS, stops=False),
+    _limited("MILP `jct`, limits", "milp", "jct"),
+    _limited("`srtf`, limits", "srtf"),
+    *(_limited(f"`{name}`", name, stops=False) for name in ("easy", "conservative", "slurm")),
     Contender(
         "`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, expensive=True
     ),
@@ -328,5 +353,6 @@ def scenario_of(field: Field, seed: int, contender: Contender) -> Scenario:
         interval_s=field.interval_s,
         durations=contender.durations,
         promises=contender.promises,
+        rules=contender.rules,
         skip_impossible=True,
     )

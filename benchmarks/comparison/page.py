@@ -67,8 +67,10 @@ TABLES_HEAD = """\
 A row is a policy on a trace; of twins the mean over so many seeds; the expensive have fewer. *May
 change GPUs*: whether it gives a running job another number of GPUs. *Knows durations*: whether it
 is told how much of a job is left; *sigma 0.7*: it is told that times a lognormal factor, constant
-for each job; *no*: nothing, and *blind* beside the name: it goes by guesses from what has
-completed ([how](../../docs/formulations/unknown-durations.md)). *Late promises*: guaranteed jobs
+for each job; *limits*: the time limits of jobs, drawn by the law `modal`; jobs end at them, so that
+these rows are of other jobs; *no stops*: it takes no GPUs from running jobs; *no*: nothing, and
+*blind* beside the name: it goes by guesses from what has completed
+([how](../../docs/formulations/unknown-durations.md)). *Late promises*: guaranteed jobs
 that took longer than at the promised speed ([metrics](../../docs/metrics.md)). *Over bound* and
 *over hindsight*: average JCT over the certified lower bound, and over the best schedule that a
 [search with hindsight](../hindsight/README.md) found, less 1; hindsight over the seeds on which it

@@ -21,8 +21,16 @@ KNOWLEDGE = {
     "no": (f"{REFERENCE}, blind", "durations unknown"),
     "sigma 0.7": (f"{REFERENCE}, sigma 0.7", "durations wrong by sigma 0.7"),
     "yes": (REFERENCE, "durations known"),
+    "limits, no stops": (f"{REFERENCE}, limits, no stops", "time limits known, nothing stopped"),
+    "limits": (f"{REFERENCE}, limits", "time limits known"),
 }
-"""The default by what is known, the least first, and that in words."""
+"""The default by what is known, and that in words."""
+
+CHAINS = (("no", "sigma 0.7", "yes"), ("limits, no stops", "limits"))
+"""Levels of knowledge that are compared: a level with itself and those before it.
+
+Replays with time limits are a chain of their own: a job ends at its limit, so the jobs differ.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Record:
     """One replay; names and units as in ``summary.json``.
 
     ``digest`` is that of the scenario, ``code`` that of the sources that replayed it, ``knows``
-    whether durations are known: yes, no, or the sigma by which estimates err.
+    what is known of durations, a level of `KNOWLEDGE`.
     """
 
     digest: str
@@ -137,14 +145,14 @@ class Lead:
 def leads(records: Sequence[Record]) -> list[Lead]:
     """The default against every policy that knows no more, trace by trace."""
     found = []
-    order = list(KNOWLEDGE)
+    less = {level: chain[: at + 1] for chain in CHAINS for at, level in enumerate(chain)}
     for trace in dict.fromkeys(record.trace for record in records):
         here = [record for record in records if record.trace == trace]
         for knows, (ours, _) in KNOWLEDGE.items():
             rivals = dict.fromkeys(
                 record.policy
                 for record in here
-                if record.knows in order[: order.index(knows) + 1] and record.policy != ours
+                if record.knows in less[knows] and record.policy != ours
             )
             values = {rival: ratios(here, trace, ours, rival) for rival in rivals}
             found += [

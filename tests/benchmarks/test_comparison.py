@@ -135,6 +135,11 @@ def test_the_guard_fails_where_a_policy_is_ahead_and_only_there() -> None:
     assert not guard.judged(knowing)  # the rival knows more
     ignorant = [replace(r, knows="no") if r.policy == "rival" else r for r in beaten(2, 2, 2)]
     assert len(guard.judged(ignorant)) == 1
+    other_jobs = [replace(r, knows="limits") if r.policy == "rival" else r for r in beaten(2, 2, 2)]
+    assert not leads(other_jobs)  # jobs end at their limits there
+    kept = beaten(2, 2, 2, knows="limits")
+    kept = [replace(r, knows="limits, no stops") if r.policy == "rival" else r for r in kept]
+    assert len(guard.judged(kept)) == 1
     unfinished = [replace(r, completed=3) if r.policy == "rival" else r for r in beaten(2, 2, 2)]
     assert not leads(unfinished)
 
@@ -273,7 +278,8 @@ def test_contenders_are_policies_and_take_part_where_they_can() -> None:
             continue
         spec = OBJECTIVES[who.objective] if who.policy == "milp" else POLICIES[who.policy]
         told = who.durations != "blind" and not spec.blind
-        assert who.knows_durations == (spec.rest == "yes" and told), who
+        uses = spec.rest == "yes" or bool(spec.limits)
+        assert who.knows_durations == (uses and told), who
     gavel = next(field for field in contenders.FIELDS if field.types)
     taking = {who.label for who in contenders.CONTENDERS if contenders.takes_part(who, gavel)}
     assert {"`sia`", "`gavel:fairness`"} <= taking
