@@ -20,7 +20,10 @@ ABREAST = 6
 
 def plain(policy: str) -> str:
     """The name of a policy without marks and without what it is told."""
-    return policy.replace("`", "").removesuffix(", blind").removesuffix(", sigma 0.7")
+    name = policy.replace("`", "").removesuffix(", no stops")
+    for told in (", blind", ", sigma 0.7", ", limits"):
+        name = name.removesuffix(told)
+    return name
 
 
 def look(policy: str) -> Look:
@@ -56,7 +59,9 @@ def over_the_default(records: Sequence[Record], order: Sequence[str]) -> str:
                 axes.set_title(trace.replace("/", "/\n").replace(", ", ",\n"))
                 axes.tick_params(labelbottom=True)
             row[0].set_yticks(range(len(policies)), [plain(policy) for policy in policies])
-            row[0].set_ylabel(KNOWLEDGE[knows][1])
+            few = len(policies) < 5  # a panel lower than the words are long
+            words = KNOWLEDGE[knows][1]
+            row[0].set_ylabel(words.replace(" ", "\n", 1) if few else words)
         figure.align_ylabels(panels[:, 0])
         words = (
             "average JCT over that of the default that knows as much (times, log scale); "

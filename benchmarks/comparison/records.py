@@ -21,8 +21,8 @@ KNOWLEDGE = {
     "no": (f"{REFERENCE}, blind", "durations unknown"),
     "sigma 0.7": (f"{REFERENCE}, sigma 0.7", "durations wrong by sigma 0.7"),
     "yes": (REFERENCE, "durations known"),
-    "limits, no stops": (f"{REFERENCE}, limits, no stops", "time limits known, nothing stopped"),
-    "limits": (f"{REFERENCE}, limits", "time limits known"),
+    "limits, no stops": (f"{REFERENCE}, limits, no stops", "limits, no stops"),
+    "limits": (f"{REFERENCE}, limits", "limits known"),
 }
 """The default by what is known, and that in words."""
 
