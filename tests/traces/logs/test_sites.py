@@ -310,6 +310,30 @@ def test_deadlines_of_a_table_reach_the_jobs(tmp_path: Path) -> None:
     assert [job.deadline_s for job in jobs] == [900.0, None]
 
 
+def test_what_a_batch_scheduler_reads_of_a_table_reaches_the_jobs(tmp_path: Path) -> None:
+    """Limits, partitions and QOS are guessed; a priority has to be named, since 1 may go first."""
+    lines = (
+        "a,0,1,600,00:20:00,fast,high,7\nb,60,1,600,UNLIMITED,slow,,\nc,90,1,600,5m,slow,low,1\n"
+    )
+    text = f"job,submit,gpus,duration,time_limit,partition,qos,prio\n{lines}"
+    path = put(tmp_path, "table", text, "jobs.csv")
+    loaded = load_trace(f"table:{path}")
+    jobs = loaded.trace.jobs
+    assert [job.time_limit_s for job in jobs] == [1200.0, None, 300.0]
+    assert [(job.partition, job.qos) for job in jobs] == [
+        ("fast", "high"),
+        ("slow", ""),
+        ("slow", "low"),
+    ]
+    assert {job.priority for job in jobs} == {0.0}
+    assert loaded.account is not None
+    assert "over-time-limit" in loaded.account.as_json()  # c ran for longer
+    jobs = load_trace(f"table:{path}", columns="priority=prio").trace.jobs
+    assert [job.priority for job in jobs] == [7.0, 0.0, 1.0]
+    with pytest.raises(InputError, match="qos: must be a number, got 'high'"):
+        load_trace(f"table:{path}", columns="priority=qos,qos=")
+
+
 def test_a_replay_says_that_partitions_are_one_pool(tmp_path: Path) -> None:
     lines = (sacct("1"), sacct("2").replace("|gpu|", "|h100|"))
     path = put(tmp_path, "sacct", "\n".join((SACCT, *lines)) + "\n", "jobs.txt")

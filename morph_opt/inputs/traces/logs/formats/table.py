@@ -64,12 +64,16 @@ USUAL: dict[str, str] = {
     "model": "model modelname jobtype application app workload kind type",
     "state": "state status jobstate jobstatus outcome",
     "deadline": "deadline deadlinetime due duedate duetime",
+    "limit": "timelimit walltimelimit joblimit limit reqtime requestedtime timerequested "
+    "maxwalltime",
+    "qos": "qos qualityofservice",
     "deadline_after": "",
+    "priority": "",
 }
-"""Names of columns by meaning: usual ones, then ambiguous ones after a bar. ``deadline_after``
-counts from the submission and is never guessed."""
+"""Names of columns by meaning: usual ones, then ambiguous ones after a bar. ``deadline_after``,
+which counts from the submission, and ``priority``, larger first, are never guessed."""
 
-_SPANS = ("duration", "wait", "deadline_after")
+_SPANS = ("duration", "wait", "limit", "deadline_after")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)
 _ONE_MEANING = ("submit", "start", "end", "duration", "wait", "gpus")
 """Meanings for which two candidate columns are refused; otherwise the first counts."""
@@ -83,6 +87,8 @@ _LIMITS = frozenset(
      "estimated", "expected", "allowed", "quota")
 )  # fmt: skip
 """Words in the name of a column of time limits."""
+_NO_LIMIT = frozenset(("unlimited", "infinite", "partition_limit", "none"))
+"""Words for no time limit."""
 _MAYBE_LIMITS = frozenset(("walltime", "wallclock"))
 """Names of columns that are a limit at some sites; certain if the user names them."""
 _SMALL_S = 200.0
@@ -353,10 +359,15 @@ class OwnTableReader(TableReader):
             kind=self._text(row, "model") or None,
             hosts=self._text(row, "hosts") or None,
             pool=self._text(row, "pool"),
+            limit_s=self._limit(row),
+            qos=self._text(row, "qos"),
+            priority=self._priority(row),
         )
         self._seen.add(found)
         found = found._replace(deadline_s=self._deadline(row, submit_s))
         self.compare(found, wait_s)
+        if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
+            self.find("over-time-limit")
         return found
 
     def _completed(
@@ -440,6 +451,22 @@ class OwnTableReader(TableReader):
             return due_s
         self._seen.past.append(row.line)
         return None
+
+    def _limit(self, row: Row) -> float | None:
+        """Return the time limit; None without one."""
+        if self._text(row, "limit").strip().lower() in _NO_LIMIT:
+            return None
+        return self._span(row, "limit") or None
+
+    def _priority(self, row: Row) -> float:
+        """Return the priority; 0 without one."""
+        text = self._text(row, "priority")
+        if is_nothing(text):
+            return 0.0
+        value = self._number(row, "priority", text)
+        if value is None:
+            raise row.error(self._columns["priority"].name, f"must be a number, got {text!r}")
+        return value
 
     def finish(self) -> None:
         """Add warnings about possible misreadings to the report."""
