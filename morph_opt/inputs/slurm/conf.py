@@ -112,11 +112,11 @@ class SlurmConf:
         InputError
             If it is none, or negative.
         """
-        return _number(f"SchedulerParameters: {key}", self.scheduler.get(key, str(default)))
+        return read_number(f"SchedulerParameters: {key}", self.scheduler.get(key, str(default)))
 
     def weight(self, key: str) -> float:
         """Return one of the keys ``PriorityWeight...``; 0 if it is not set."""
-        return _number(key, self.values.get(key.lower(), "0"))
+        return read_number(key, self.values.get(key.lower(), "0"))
 
 
 READ_PARAMETERS = frozenset(
@@ -280,8 +280,8 @@ def _partition(pairs: Mapping[str, str]) -> SlurmPartition:
     return SlurmPartition(
         pairs["partitionname"],
         None if every else frozenset(expand_hosts(given)),
-        int(_number("PriorityTier", pairs.get("prioritytier", "1"))),
-        int(_number("PriorityJobFactor", pairs.get("priorityjobfactor", "1"))),
+        int(read_number("PriorityTier", pairs.get("prioritytier", "1"))),
+        int(read_number("PriorityJobFactor", pairs.get("priorityjobfactor", "1"))),
         time_s(pairs.get("maxtime", "UNLIMITED"), "MaxTime"),
         time_s(pairs.get("defaulttime", "UNLIMITED"), "DefaultTime"),
         pairs.get("default", "NO").upper() == "YES",
@@ -290,7 +290,14 @@ def _partition(pairs: Mapping[str, str]) -> SlurmPartition:
     )
 
 
-def _number(name: str, text: str) -> float:
+def read_number(name: str, text: str) -> float:
+    """Return a number from 0 on.
+
+    Raises
+    ------
+    InputError
+        If the text is none; naming the key.
+    """
     try:
         found = float(text)
     except ValueError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from morph_opt.core.domain import InputError
+from morph_opt.inputs.slurm.conf import read_number
 from morph_opt.inputs.slurm.tables import SlurmTable
 
 NORMAL = "normal"
@@ -82,23 +83,13 @@ def _quality(row: dict[str, str]) -> Qos:
         for part in filter(None, row.get(tres, "").split(",")):
             name, _, amount = part.partition("=")
             if name in _AT:
-                amounts[_AT[name]] = _number(tres, amount)
+                amounts[_AT[name]] = read_number(tres, amount)
             else:
                 unmodelled.append(f"{tres} {name}")
         if row.get(jobs, ""):
-            amounts[3] = _number(jobs, row[jobs])
+            amounts[3] = read_number(jobs, row[jobs])
         if min(amounts) < math.inf:
             most.append((whose, (amounts[0], amounts[1], amounts[2], amounts[3])))
     unmodelled += [name for name, text in row.items() if name not in read and text not in _NOTHING]
-    priority = _number("priority", row["priority"] or "0")
+    priority = read_number("priority", row["priority"] or "0")
     return Qos(row["name"], priority, tuple(most), tuple(unmodelled))
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0.0 <= found < 1e12:
-        raise InputError(f"must be a number from 0 on, got {text!r}", field=name)
-    return found
