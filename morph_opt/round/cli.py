@@ -111,6 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.scheduling.decision.rules.spec import read_rules
     from morph_opt.scheduling.explanation.conflict import RuleConflictError
     from morph_opt.scheduling.policies.auto import AUTO
+    from morph_opt.scheduling.policies.blind import Durations
     from morph_opt.scheduling.policies.registry import require_reasons, resolve
 
     if arguments.write_model is not None:
@@ -127,6 +128,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.why is not None:
         require_reasons(arguments.policy, field="--why")
     decider.require_understood(given)
+    if Durations.parse(str(given.get("durations", "true"))).law is not None:
+        rule = "a law draws limits for the jobs of a trace; a snapshot states each time_limit_s"
+        raise InputError(rule, field="--durations")
     rules = given.pop("rules", None)
     live = _live(arguments)
     snapshot = read_snapshot(arguments.state) if live is None else live.snapshot

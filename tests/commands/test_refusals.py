@@ -39,6 +39,7 @@ replay --objective throughput --durations blind | --durations: has no effect: ob
 replay --durations blind --objective jct-blind | --durations: has no effect: objective 'jct-blind'
 replay --durations blind --policy fifo | --durations: policy 'fifo' does not know it; known to
 replay --durations some | --durations: must be true, blind, limits[:LAW][:learnt] or noisy:SIGMA
+round STATE --policy easy --durations limits:modal | --durations: a law draws limits for
 replay --durations noisy:-1 --objective jct | --durations: the spread must be a number above 0
 replay --objective throughput --durations noisy:1 | --durations: has no effect: objective
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000

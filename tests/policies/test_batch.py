@@ -61,7 +61,7 @@ class TestEasy:
         assert found["b"] < found["a"]
 
     def test_a_job_without_a_limit_is_refused(self) -> None:
-        with pytest.raises(InputError, match="job x: has no time limit"):
+        with pytest.raises(InputError, match="job x: has no time_limit_s"):
             starts(Easy(SPEEDS), job("x", 0.0, 1, 10.0, None))
 
 

@@ -249,7 +249,7 @@ def limit_of(job: Job) -> float:
         If it has none.
     """
     if job.time_limit_s is None:
-        rule = "has no time limit: --durations limits:modal gives it one"
+        rule = "has no time_limit_s; for a trace, --durations limits:modal draws one"
         raise InputError(rule, field=f"job {job.name}")
     return job.time_limit_s
 
