@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,8 +172,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
 def _snapshot(given: argparse.Namespace, question: Question) -> Snapshot:
     """Read the state or a scheduler's answers, with the rules that hold."""
     from morph_opt.round.live.sources import read_live
-    from morph_opt.round.reader import read_snapshot
-    from morph_opt.scheduling.decision.rules.spec import read_rules
+    from morph_opt.round.reader import read_snapshot, under_rules
 
     if (given.state is None) == (given.live is None):
         raise InputError("give either --state or --from", field="--state")
@@ -188,7 +186,4 @@ def _snapshot(given: argparse.Namespace, question: Question) -> Snapshot:
         snapshot = live.snapshot
     if given.rules is None:
         return snapshot
-    own = read_rules(given.rules, snapshot.state.cluster)
-    if given.live is not None and snapshot.rules is not None:
-        own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
-    return replace(snapshot, rules=own)
+    return under_rules(snapshot, given.rules, live=given.live is not None)

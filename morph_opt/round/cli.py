@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,8 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.core.documents.model import form_of
     from morph_opt.round.decide import decide_round
-    from morph_opt.round.reader import read_snapshot
-    from morph_opt.scheduling.decision.rules.spec import read_rules
+    from morph_opt.round.reader import read_snapshot, under_rules
     from morph_opt.scheduling.explanation.conflict import RuleConflictError
     from morph_opt.scheduling.policies.auto import AUTO
     from morph_opt.scheduling.policies.blind import Durations
@@ -137,10 +135,7 @@ def _run(arguments: argparse.Namespace) -> int:
     file = arguments.live or ("stdin" if arguments.state == "-" else arguments.state)
     if rules is not None:
         file = rules
-        own = read_rules(file, snapshot.state.cluster)
-        if live is not None and snapshot.rules is not None:
-            own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
-        snapshot = replace(snapshot, rules=own)
+        snapshot = under_rules(snapshot, rules, live=live is not None)
     options = PolicyOptions(seed=arguments.seed, **given)
     decider.require_workers(options, [known.job for known in snapshot.state.jobs])
     try:

@@ -25,7 +25,7 @@ from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import OperatorRules
-from morph_opt.scheduling.decision.rules.spec import RULE_FIELDS, rules_of
+from morph_opt.scheduling.decision.rules.spec import RULE_FIELDS, read_rules, rules_of
 from morph_opt.scheduling.strict.check import BeliefChecks
 from morph_opt.scheduling.strict.rules import StateFacts, Violation
 
@@ -49,6 +49,25 @@ def read_snapshot(path: str | Path) -> Snapshot:
     name = str(require_type("path", path, str, Path))
     folder = Path() if name == "-" else Path(path).parent
     return parse_snapshot(read_text(name), file="stdin" if name == "-" else name, folder=folder)
+
+
+def under_rules(snapshot: Snapshot, file: str, *, live: bool) -> Snapshot:
+    """Return a snapshot under the operator's rules of a file.
+
+    Parameters
+    ----------
+    live
+        Whether a scheduler stated the snapshot: its rules hold too. Else the file replaces them.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or names an unknown node.
+    """
+    own = read_rules(file, snapshot.state.cluster)
+    if live and snapshot.rules is not None:
+        own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
+    return replace(snapshot, rules=own)
 
 
 def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None) -> Snapshot:

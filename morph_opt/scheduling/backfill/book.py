@@ -1,4 +1,4 @@
-"""What follows from single jobs, kept from round to round so that only changes cost work."""
+"""Facts about single jobs, kept from round to round so that only changes cost work."""
 
 from __future__ import annotations
 

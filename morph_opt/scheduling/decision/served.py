@@ -152,9 +152,8 @@ class _Limits:
     """Upper limits of the operator's rules, as a necessary condition for serving jobs together."""
 
     def __init__(self, problem: RoundProblem, bound: Ints) -> None:
-        from scipy import (
-            sparse,
-        )  # loaded where a round has rules, as replays without any need it not
+        # Loaded with the first due job: replays without a solver start without scipy.
+        from scipy import sparse
 
         rules, options = problem.rules, problem.options
         self._name, about = rules.name, options_in_rules(problem)

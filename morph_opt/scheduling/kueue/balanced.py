@@ -25,7 +25,7 @@ class Counts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What is to be placed evenly.
+    """Pods that are to be placed evenly.
 
     Parameters
     ----------

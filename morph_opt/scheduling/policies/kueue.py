@@ -281,8 +281,7 @@ class KueuePolicy(Policy):
         self._usage.sample(self._held.values(), now_s)
         self._snapshot.local_usage = self._usage.now()
         self._last = settled = settle(self._snapshot, self._pending, now_s)
-        for name, (victim, _) in settled.victims.items():
-            del victim
+        for name in settled.victims:
             self._release(name)
         for name, held in settled.admitted.items():
             self._held[name] = held

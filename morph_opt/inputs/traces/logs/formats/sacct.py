@@ -337,8 +337,6 @@ class SacctReader(TableReader):
             qos=cells.get("QOS", ""),
         )
         self.compare(found)
-        if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
-            self.find("over-time-limit")
         return found
 
     def finish(self) -> None:

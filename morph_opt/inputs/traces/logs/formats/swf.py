@@ -79,8 +79,6 @@ class SwfReader(TableReader):
         wait_s, run_s, limit_s = (
             self._known(row, name) for name in ("wait", "run", "requested time")
         )
-        if limit_s is not None and run_s is not None and run_s > limit_s:
-            self.find("over-time-limit")
         start_s = None if wait_s is None else submit_s + wait_s
         end_s = None if start_s is None or run_s is None else start_s + run_s
         procs = held or asked

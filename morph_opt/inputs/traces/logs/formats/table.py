@@ -366,8 +366,6 @@ class OwnTableReader(TableReader):
         self._seen.add(found)
         found = found._replace(deadline_s=self._deadline(row, submit_s))
         self.compare(found, wait_s)
-        if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
-            self.find("over-time-limit")
         return found
 
     def _completed(

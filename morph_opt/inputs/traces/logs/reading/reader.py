@@ -253,8 +253,10 @@ class Reader(ABC):
         return span_s(start_s, end_s)
 
     def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
-        """Compare recorded quantities with those that follow from times."""
+        """Compare recorded quantities with those that follow from times, and with the limit."""
         run_s, start_s, end_s = row.run_s, row.start_s, row.end_s
+        if row.limit_s is not None and run_s is not None and run_s > row.limit_s:
+            self.find("over-time-limit")
         if start_s is not None and start_s < row.submit_s:
             self.find("start-before-submit", worst=row.submit_s - start_s)
         if start_s is None or end_s is None or run_s is None:
