@@ -11,8 +11,8 @@ from morph_opt.core.table import Table
 from morph_opt.simulation.runs.views.explanations import read_prices
 from morph_opt.simulation.runs.views.view import RunView
 
-TABLES = ("jobs", "segments", "rounds", "prices", "summary")
-"""Names of the tables in order; prices exist for runs with ``--explain`` only."""
+TABLES = ("jobs", "groups", "segments", "rounds", "prices", "summary")
+"""Names of the tables in order; one without rows is left out."""
 
 
 PRICES = (
@@ -38,6 +38,7 @@ def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
     """
     made: dict[str, Callable[[], Table]] = {
         "jobs": view.run.jobs.to_table,
+        "groups": view.run.groups.to_table,
         "segments": lambda: _segments(view),
         "rounds": view.run.rounds.to_table,
         "prices": lambda: _prices(view),

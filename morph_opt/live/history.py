@@ -20,10 +20,8 @@ from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.policies.base import RoundReport
 from morph_opt.simulation.events import log
 from morph_opt.simulation.events.log import Event, NodeStatus, RoundDecided
-from morph_opt.simulation.runs.jobs import jobs_csv
 from morph_opt.simulation.runs.result import result_of_log
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
-from morph_opt.simulation.runs.summary import summary_json
 from morph_opt.simulation.runs.write import CONFIG, LIVE, RunWriter, create_folder, document_of
 
 
@@ -180,7 +178,7 @@ def write_run(path: Path, out: Path) -> None:
             writer.commit(chunk, next(left) if isinstance(event, RoundDecided) else None)
             chunk = []
     writer.commit(chunk, None)
-    writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+    writer.finish(result.last_files())
 
 
 def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> None:

@@ -247,8 +247,13 @@ def require_failures(parser: LineParser) -> None:
     parser.only_with("--mttr-s", "--mtbf-s")
     parser.only(
         "--checkpoint-s",
-        "has an effect together with --events or --mtbf-s only: it sets the cost of a failure",
-        lambda given: "events" in given or "mtbf_s" in given,
+        "has an effect together with --events, --mtbf-s or --at-stop checkpoint only: it sets what "
+        "a failure or a stop costs",
+        lambda given: (
+            "events" in given
+            or "mtbf_s" in given
+            or getattr(given, "at_stop", "keep") == "checkpoint"
+        ),
     )
 
 

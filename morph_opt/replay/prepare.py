@@ -323,9 +323,10 @@ def _require_fitting(
 ) -> None:
     """Refuse options that do not fit the trace: unknown models or tenants, slices too short."""
     trace = source.trace
-    models, tenants = engine.restart_s_by_model, scenario.scheduler.entity_weights
+    tenants = scenario.scheduler.entity_weights
     for field, what, asked in (
-        ("--restart-s", "model", models),
+        ("--restart-s", "model", engine.restart_s_by_model),
+        ("--checkpoint-s", "model", engine.checkpoint_s_by_model),
         ("--entity-weights", "tenant", tenants),
     ):
         names = sorted({getattr(job, what) for job in trace.jobs})

@@ -43,12 +43,10 @@ from morph_opt.simulation.events.log import (
 from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands
 from morph_opt.simulation.metrics.history import Scalar
 from morph_opt.simulation.runs.early import EarlyEnd
-from morph_opt.simulation.runs.jobs import jobs_csv
 from morph_opt.simulation.runs.read import folder_parts
 from morph_opt.simulation.runs.result import NO_RECORD, Inputs, Record, ReplayResult, result_of
 from morph_opt.simulation.runs.rounds import RoundRow, round_row
 from morph_opt.simulation.runs.slo import Slo
-from morph_opt.simulation.runs.summary import summary_json
 from morph_opt.simulation.runs.tally import Tally
 from morph_opt.simulation.runs.write import (
     CONFIG,
@@ -121,7 +119,9 @@ def run_prepared(
         progress=progress,
         packing=scenario.scheduler.packing,
         slo=slo,
-        record=Record(files, _labels(prepared), scenario.digest, began),
+        record=Record(
+            files, _labels(prepared), scenario.digest, began, prepared.policy_options.rules
+        ),
     )
 
 
@@ -233,7 +233,7 @@ def replay(
     result = result_of(inputs, tally, demands, requests, record, packing)
     if run.writer is None or out is None:
         return result
-    run.writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+    run.writer.finish(result.last_files())
     return replace(result, parts=folder_parts(out))
 
 

@@ -16,6 +16,7 @@ from morph_opt.replay.run import Progress
 from morph_opt.scheduling.policies.steps import settled_text
 from morph_opt.simulation.events.log import RoundDecided
 from morph_opt.simulation.metrics.history import Scalar
+from morph_opt.simulation.metrics.losses import CAUSES
 from morph_opt.simulation.runs.summary import Values, settled_rounds
 
 SECONDS_TO_FIRST_LINE = 2.0
@@ -221,6 +222,12 @@ def result_table(s: Values) -> str:
         ("average queueing", _in("s", s["avg_queue_s"]), ""),
         ("GPU utilisation", _share(s["gpu_utilization"]), _by_type(s)),
         ("restarts per job", f"{s['restarts_per_job']:.2f}", f"{s['preemptions']} preemptions"),
+    ]
+    if isinstance(lost := s.get("gpu_hours_lost"), float) and lost:
+        named = ((cause, s[f"gpu_hours_lost_{cause}"]) for cause in CAUSES)
+        parts = ", ".join(f"{cause} {hours:.1f}" for cause, hours in named if hours)
+        rows.append(("GPU-hours lost", f"{lost:,.1f}", parts))
+    rows += [
         ("rounds", str(s["rounds"]), f"{s['fallback_rounds']} fell back"),
     ]
     if settled := settled_text(settled_rounds(s), str(s["solver"])):

@@ -209,8 +209,10 @@ def _restarts(view: RunView) -> object:
     engine = view.settings.get("engine")
     if not isinstance(engine, dict):
         return view.values.get("restart_s")
-    by_model = engine.get("restart_s_by_model", {})
-    return (engine.get("restart_s"), repr(by_model), engine.get("lost_work_s"))
+    names = ["restart_s", "restart_s_by_model", "lost_work_s"]
+    if engine.get("at_stop", "keep") != "keep":
+        names += ["at_stop", "checkpoint_s", "checkpoint_s_by_model"]
+    return tuple((name, repr(engine.get(name))) for name in names)
 
 
 def _outages(view: RunView) -> object:

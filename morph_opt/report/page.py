@@ -51,6 +51,7 @@ def build_page(views: Sequence[RunView]) -> str:
     if pairs.found and len(views) > 2:
         packed.append(("pairs", documents.pairs_data(pairs)))
     bokeh_version, script = documents.bokeh_script()
+    organisation = tabular.organisation(views)
     summary = _summary(views, comparison)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     template = environment.from_string(_asset("page.html"))
@@ -73,6 +74,7 @@ def build_page(views: Sequence[RunView]) -> str:
         distributions=_distributions(views),
         quantiles=_html(tabular.quantiles(views)),
         by_group=_html(tabular.by_group(views)),
+        organisation=None if organisation is None else _html(organisation),
         reading=words.READING,
         not_modelled=words.NOT_MODELLED,
         version=version("morph-opt"),

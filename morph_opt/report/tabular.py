@@ -13,6 +13,7 @@ from morph_opt.core.table import Cell, Table
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.groups import short
 from morph_opt.report.paired import size_class
+from morph_opt.simulation.runs.groups import KINDS
 from morph_opt.simulation.runs.jobs import JobRow
 from morph_opt.simulation.runs.views.explanations import Price
 from morph_opt.simulation.runs.views.series import Steps
@@ -177,6 +178,36 @@ def by_group(views: Sequence[RunView]) -> Table:
     formats = dict.fromkeys(means, ",.0f") | {"mean stretch": ",.2f"}
     header = ("run", "jobs of", "jobs", "completed", *means)
     return Table(header, rows[:MOST_ROWS], "llr", formats)
+
+
+def organisation(views: Sequence[RunView]) -> Table | None:
+    """Return the figures of queues, users and priority classes; None if no run has any."""
+    rows: list[tuple[Cell, ...]] = []
+    for view in views:
+        for kind in KINDS:
+            mine = [row for row in view.run.groups if row.kind == kind]
+            mine = sorted(mine, key=lambda row: (-row.gpu_hours, row.group))[:MOST_TENANTS]
+            rows += [
+                (
+                    view.name,
+                    f"{kind} {short(row.group)}",
+                    row.jobs,
+                    row.started,
+                    row.waiting_mean_s,
+                    row.waiting_p90_s,
+                    row.gpu_hours,
+                    row.entitled_gpu_hours,
+                    row.evictions,
+                    row.gpu_hours_lost,
+                )
+                for row in mine
+            ]
+    header = (
+        "run", "jobs of", "jobs", "started", "mean wait (s)", "p90 wait (s)", "GPU-hours",
+        "entitled to", "evictions", "GPU-hours lost",
+    )  # fmt: skip
+    formats = dict.fromkeys(header[4:6], ",.0f") | dict.fromkeys((*header[6:8], header[9]), ",.1f")
+    return Table(header, rows[:MOST_ROWS], "llr", formats) if rows else None
 
 
 def _means(jobs: Sequence[JobRow]) -> tuple[Cell, ...]:

@@ -10,7 +10,8 @@ import numpy as np
 from morph_opt.report.comparison import Comparison, number
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.paired import SAME_S, Pairing
-from morph_opt.simulation.runs.summary import Values
+from morph_opt.simulation.metrics.losses import CAUSES
+from morph_opt.simulation.runs.summary import Summary, Values
 from morph_opt.simulation.runs.views.explanations import Price
 from morph_opt.simulation.runs.views.series import Steps
 from morph_opt.simulation.runs.views.view import RunView
@@ -58,7 +59,7 @@ def summary_sentences(view: RunView) -> list[str]:
     )
     sentences.append(
         f"There were {count(s.rounds, 'round')}, {s.restarts_per_job:.2f} restarts per job and "
-        f"{count(s.preemptions, 'preemption')}."
+        f"{count(s.preemptions, 'preemption')}{_lost(s)}."
     )
     if number(values.get("guaranteed_jobs")) > 0:
         sentences.append(
@@ -66,6 +67,16 @@ def summary_sentences(view: RunView) -> list[str]:
             f"{values['rounds_guarantees_short']} rounds a guarantee was short{_missed(values)}."
         )
     return sentences
+
+
+def _lost(s: Summary) -> str:
+    """Return words on the GPU-hours that stops and moves cost; "" if none."""
+    causes = {name: getattr(s, f"gpu_hours_lost_{name}") for name in CAUSES}
+    parts = [f"{hours:,.1f} {name}" for name, hours in causes.items() if hours >= 0.05]
+    whole = s.gpu_s_held / 3600.0
+    if not parts or math.isnan(s.gpu_hours_lost):
+        return ""
+    return f"; {s.gpu_hours_lost:,.1f} of {whole:,.1f} GPU-hours were lost ({', '.join(parts)})"
 
 
 def _missed(values: Values) -> str:

@@ -47,7 +47,7 @@ ROWS = {
     f"{FIFO} --events e.csv --restart-s 10": "--checkpoint-s 1",
     "replay --policy srtf --until-s 2000": "--trace naive",
     "replay --trace nope": "--resume nothing",
-    SHUFFLE: "--resume-s 10 | --migrate-s 10 | --lost-work 50",
+    SHUFFLE: "--resume-s 10 | --migrate-s 10 | --lost-work 50 | --at-stop checkpoint",
     TWIN: "--jobs 20 --gpus 8 | --gpus 8 --jobs 20 | --days 0.01 --jobs 20 --gpus 8",
     f"{LOG} helios:helios.csv": "--jobs-as anchored | --timezone UTC | --gpu-shares round-up"
     "| --only completed | --first-start-s 60",

@@ -56,7 +56,7 @@ replay --interval 1e300 | argument --interval: must be
 replay --mtbf-s 1e-9 --mttr-s 60 | argument --mtbf-s: must be
 replay --mtbf-s 5000 | argument --mtbf-s: has an effect together with --mttr-s only
 replay --mttr-s 5000 | argument --mttr-s: has an effect together with --mtbf-s only
-replay --checkpoint-s 60 | argument --checkpoint-s: has an effect together with --events or --mtbf-s
+replay --checkpoint-s 60 | --checkpoint-s: has an effect together with --events, --mtbf-s or
 replay --audit-rounds 3 --policy srtf | argument --audit-rounds: needs a policy that solves rounds
 replay --dump-every 2 | argument --dump-every: has an effect together with --dump-rounds only
 replay --dump-gz | argument --dump-gz: has an effect together with --dump-rounds only
@@ -85,6 +85,8 @@ replay --from-state s.json --host-memory-gib 3 | --host-memory-gib: cannot be co
 replay --from-state s.json --nvlink-gb-per-s 3 | --nvlink-gb-per-s: cannot be combined with
 replay --from-state s.json --rdma-gb-per-s 3 | --rdma-gb-per-s: cannot be combined with
 replay --from-state none.json | none.json
+replay --at-stop checkpoint --lost-work 5 | --lost-work: has no effect with --at-stop checkpoint
+replay --at-stop never | argument --at-stop: invalid choice: 'never'
 replay --allow-code | argument --allow-code: has an effect together with --resume only
 replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat' does not know it
 replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only

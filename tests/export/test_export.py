@@ -205,7 +205,8 @@ def test_evalys_reads_the_rows_and_finds_our_utilisation(
 
 def test_segments_add_up_and_name_what_ended_them(view: RunView) -> None:
     tables = tidy_tables(view, "r")
-    assert set(tables) == {"jobs", "segments", "rounds", "summary"}
+    of_groups = {"groups"} if len(view.run.groups) else set()
+    assert set(tables) == {"jobs", "segments", "rounds", "summary", *of_groups}
     rows = [
         dict(zip(tables["segments"].header, row, strict=True)) for row in tables["segments"].rows
     ]
@@ -248,7 +249,7 @@ def test_files_named_in_the_output_are_written(
     for to, files in (
         ("perfetto", {"x.json.gz"}),
         ("batsim", {"jobs.csv", "schedule.json"}),
-        ("tables", {"jobs.csv", "segments.csv", "rounds.csv", "summary.csv"}),
+        ("tables", {"jobs.csv", "groups.csv", "segments.csv", "rounds.csv", "summary.csv"}),
     ):
         out = tmp_path / to / ("x.json.gz" if to == "perfetto" else "made")
         out.parent.mkdir()

@@ -114,6 +114,36 @@ def test_gpu_seconds(metrics: dict[str, Any]) -> None:
     assert metrics["gpu_productive_share"] == 1 - startup / (a + b + c)
 
 
+def test_lost_gpu_hours_by_cause(metrics: dict[str, Any]) -> None:
+    """In GPU-seconds. moved: a's start-up at 120. failed: the 5 iterations of a at 2 s each, its
+    start-up on 2 GPUs at 240, and b's at 180."""
+    lost = {name: 3600.0 * value for name, value in metrics.items() if "_lost" in name}
+    assert lost == pytest.approx(
+        {
+            "gpu_hours_lost": 10 + 40,
+            "gpu_hours_lost_preempted": 0,
+            "gpu_hours_lost_moved": 10,
+            "gpu_hours_lost_failed": 10 + 2 * 10 + 10,
+            "gpu_hours_lost_limit": 0,
+        }
+    )
+
+
+def test_a_change_loses_what_it_does_not_start_from_and_a_limit_all() -> None:
+    """a moves at 120 back to 20 of its 25 iterations; b is ended by its limit after 2 GPUs x 90 s
+    and 30 s more, of which 10 s are the start-up after the failure."""
+    log = [
+        replace(one, iterations_done=20.0)
+        if isinstance(one, Started) and one.kind is StartKind.CHANGE
+        else one
+        for one in LOG
+    ]
+    jobs = [replace(j, times_out=True) if j.name == "b" else j for j in TRACE.jobs]
+    found = schedule_metrics(log, Trace.of("hand", jobs), cluster(2, 2))
+    assert 3600.0 * found["gpu_hours_lost_moved"] == pytest.approx(10 + 5 * 2)
+    assert 3600.0 * found["gpu_hours_lost_limit"] == pytest.approx(2 * 90 + 30 - 10)
+
+
 def test_counts(metrics: dict[str, Any]) -> None:
     assert metrics["restarts_per_job"] == (2 + 1 + 0) / 3
     assert (metrics["preemptions"], metrics["node_failure_stops"]) == (3, 2)

@@ -65,6 +65,37 @@ def test_a_folder_gives_the_rows_that_were_written(run: Run, result: ReplayResul
     assert dict(run.summary.values) == dict(result.summary)
 
 
+def test_groups_of_a_folder_are_those_that_were_written(tmp_path: Path) -> None:
+    """Queues a and b, users x and y, and a job of nobody; jobs of one queue alone have no rows."""
+    plain = random_trace(5, 12)
+    owners = [("a", "x"), ("b", "y"), ("b", "")]
+    jobs = [
+        replace(job, tenant=owners[at % 3][0], user=owners[at % 3][1])
+        for at, job in enumerate(plain.jobs)
+    ]
+    config = ReplayConfig(restart_s=30.0, lost_work_s=5.0)
+    trace, out = plain.of_jobs(jobs), tmp_path / "r"
+    ran = replay(trace, cluster(2, 4), Shuffler(seed=1), ToySpeeds(), config, out=out)
+    groups = {(row.kind, row.group): row for row in read_run(out).groups}
+    assert list(groups.values()) == list(ran.groups)
+    assert [(key, row.jobs) for key, row in groups.items()] == [
+        (("queue", "a"), 4), (("queue", "b"), 8), (("user", "x"), 4), (("user", "y"), 4)
+    ]  # fmt: skip
+    queues = groups["queue", "a"], groups["queue", "b"]
+    summary = ran.summary
+    assert sum(row.gpu_hours for row in queues) == pytest.approx(summary["gpu_s_held"] / 3600.0)
+    assert sum(row.gpu_hours_lost for row in queues) == pytest.approx(summary["gpu_hours_lost"])
+    assert sum(row.evictions for row in queues) == summary["preemptions"] > 0
+    mine = [row.queued_s for row in ran.jobs if row.tenant == "a"]
+    assert queues[0].queued_mean_s == pytest.approx(sum(mine) / 4)
+    assert {row.user for row in ran.jobs} == {"x", "y", ""}
+
+
+def test_jobs_of_one_queue_make_no_groups(run: Run, whole: Path) -> None:
+    assert len(run.groups) == 0
+    assert not (whole / "groups.csv").exists()
+
+
 def test_the_summary_is_typed(run: Run, result: ReplayResult) -> None:
     assert run.summary.avg_jct_s == result.summary["avg_jct_s"]
     assert run.summary.jobs == run.summary.completed == 12

@@ -71,6 +71,8 @@ CASES = (
             "fifo": "--policy fifo --until-s 20000",
             "skip": "--policy fifo:skip --seed 3 --nodes 4 --skip-impossible --until-s 15000",
             "srtf": "--policy srtf --lost-work 45 --until-s 20000",
+            "saved": "--policy srtf --at-stop checkpoint --checkpoint-s 200 "
+            "--checkpoint-s gpt2=90 --until-s 20000",
             "split": "--policy equal_split --interval 120 --until-s 20000",
             "allox": "--policy allox --until-s 15000",
             "gandiva": "--policy gandiva --restart-s 30 --resume-s 2 --migrate-s 9 --until-s 9000",
@@ -115,6 +117,8 @@ CASES = (
         {
             "srtf": "--policy srtf --until-s 20000",
             "fifo": "--policy fifo --interval 90 --until-s 15000",
+            "saved": "--policy srtf --at-stop checkpoint --checkpoint-s 200 "
+            "--checkpoint-s gpt2=90 --until-s 20000",
             "split": "--policy equal_split --until-s 9000",
             "rank": "--objective jct --until-s 6000",
             "weight": "--objective lookahead --promises weight --until-s 6000",

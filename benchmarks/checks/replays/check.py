@@ -10,12 +10,12 @@ from typing import Any
 
 from benchmarks.checks.replays.bounds import wrong_bounds
 from benchmarks.checks.replays.documents import Job, Run
-from benchmarks.checks.replays.figures import ratios, wanted_figures
+from benchmarks.checks.replays.figures import HOUR_S, ratios, wanted_figures
 from benchmarks.checks.replays.lives import Life, lives_of
 from benchmarks.checks.replays.places import Places
 from benchmarks.checks.replays.promises import broken_by_round
 from benchmarks.checks.replays.rules import broken_rules, close
-from benchmarks.checks.replays.table import shared_columns, wanted_row
+from benchmarks.checks.replays.table import more_columns, wanted_row
 
 BY_RELATION = {
     "wall_s": "at least the wall times of all rounds",
@@ -126,7 +126,7 @@ def _check_table(
     verdict: Verdict,
 ) -> None:
     ratio = {} if places is None else ratios(run, dict(lives), jobs, places)
-    further = shared_columns(run, lives)
+    further = more_columns(run, lives)
     order = [job.submission_s for job in jobs.values()]
     verdict.expect("jobs.csv: order of submission", order, sorted(order))
     for row in run.rows:
@@ -220,7 +220,10 @@ def _check_summary(
             same = run.summary[key] == wanted[key]
             verdict.expect(f"summary.json: {key} is the largest of the log", same, True)
             continue
-        verdict.expect(f"summary.json: {key}", run.summary[key], wanted[key])
+        found, due = run.summary[key], wanted[key]
+        if key.startswith("gpu_hours_"):  # in seconds, as all others are
+            found, due = HOUR_S * found, HOUR_S * due
+        verdict.expect(f"summary.json: {key}", found, due)
     _check_relations(run, jobs, places, verdict)
 
 

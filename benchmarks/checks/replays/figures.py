@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.checks.replays.documents import Job, Run
-from benchmarks.checks.replays.lives import Life
+from benchmarks.checks.replays.lives import CAUSES, Life, lost_gpu_s
 from benchmarks.checks.replays.places import Places
 from benchmarks.checks.replays.promises import promise_figures
 from benchmarks.checks.replays.rules import over_capacity
@@ -120,6 +120,7 @@ def _use(run: Run, lives: dict[str, Life], jobs: dict[str, Job]) -> dict[str, An
         "preemptions": sum(life.preemptions + life.node_failures for life in lives.values()),
         "node_failure_stops": sum(life.node_failures for life in lives.values()),
     }
+    found |= _lost(lives)
     covered = covered_s(lives)
     for kind in {node.gpu_type for node in run.nodes}:
         size = sum(node.gpus for node in run.nodes if node.gpu_type == kind)
@@ -131,6 +132,16 @@ def _use(run: Run, lives: dict[str, Life], jobs: dict[str, Job]) -> dict[str, An
         found["packed_jobs"] = sum(life.shared_gpu_s > 0.0 for life in lives.values())
         found["packed_gpu_share"] = shared / held if held > 0.0 else None
     return found
+
+
+def _lost(lives: dict[str, Life]) -> dict[str, float]:
+    """GPU-hours lost, in all and by cause; these traces have no time limits."""
+    lost = dict.fromkeys((*CAUSES.values(), "limit"), 0.0)
+    for life in lives.values():
+        for cause, gpu_s in lost_gpu_s(life).items():
+            lost[cause] += gpu_s
+    named = {f"gpu_hours_lost_{cause}": gpu_s / HOUR_S for cause, gpu_s in lost.items()}
+    return {"gpu_hours_lost": sum(named.values()), **named}
 
 
 def covered_s(lives: dict[str, Life]) -> dict[tuple[int, int], float]:

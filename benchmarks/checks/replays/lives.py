@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from benchmarks.checks.replays.documents import Event, Run
@@ -142,6 +143,29 @@ class Life:
         return max(0, earlier - held + len(self.segments) - 1)
 
 
+CAUSES = {"policy": "preempted", "change": "moved", "node-failure": "failed"}
+"""Cause of a loss by what ended a segment."""
+
+
+def lost_gpu_s(life: Life) -> dict[str, float]:
+    """GPU-seconds of progress undone, and of the start-ups after it, by cause."""
+    lost = dict.fromkeys(CAUSES.values(), 0.0)
+    for segment, after in pairwise(life.segments):
+        startup = after.gpu_s(after.start_s, min(after.ready_s, after.end_s))
+        lost[CAUSES[segment.ended_by]] += startup
+    for segment in life.segments:
+        if not segment.lost:
+            continue
+        kept = segment.done_at(segment.end_s) - segment.lost
+        # By bisection: work from some instant of the segment on is undone.
+        low, high = segment.ready_s, segment.end_s
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if segment.done_at(middle) > kept else (middle, high)
+        lost[CAUSES[segment.ended_by]] += segment.gpu_s(low, segment.end_s)
+    return lost
+
+
 def lives_of(run: Run) -> dict[str, Life]:
     """Lives by job, in the order of jobs.csv.
 
@@ -174,7 +198,11 @@ def _take(event: Event, lives: dict[str, Life], open_: dict[str, Segment]) -> No
             life.before = event
         case "start":
             if name in open_:
-                _end(open_[name], at_s, "change")
+                left = open_[name]
+                _end(left, at_s, "change")
+                reached = left.done_at(at_s)
+                undone = reached - float(event["iterations_done"])
+                left.lost = undone if undone > 1e-9 * reached else 0.0
                 life.changes += 1
             elif event["kind"] == "change":
                 raise KeyError(name)

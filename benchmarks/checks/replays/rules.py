@@ -201,7 +201,7 @@ def _life(run: Run, life: Life) -> Iterator[str]:
         if not close(segment.done, done):
             yield f"{name} starts at {segment.start_s} with {segment.done} iterations, had {done}"
         yield from _start(run, life, last, segment)
-        done = _kept(run, segment)
+        done = _kept(run, life, segment)
         free_s, last = segment.end_s, segment
     yield from _last(run, life, done)
 
@@ -219,12 +219,22 @@ def _last(run: Run, life: Life, done: float) -> Iterator[str]:
             yield f"{name} is cancelled with {event['iterations_done']}, had {done}"
 
 
-def _kept(run: Run, segment: Segment) -> float:
-    """Progress after a segment; a change takes lost work as a stop does, and says nothing of it."""
+def _kept(run: Run, life: Life, segment: Segment) -> float:
+    """Progress after a segment; a change takes work as a stop does, and says nothing of it."""
     if segment.ended_by != "change":
         return segment.done_at(segment.end_s) - segment.lost
+    return segment.done_at(segment.ready_s + _kept_s(run, life, segment))
+
+
+def _kept_s(run: Run, life: Life, segment: Segment) -> float:
+    """Seconds of progress of a segment that a stop or change at its end leaves."""
+    engine, job = run.engine, run.jobs.get(life.name)
     progressed_s = max(0.0, segment.end_s - segment.ready_s)
-    return segment.done_at(segment.end_s - min(run.engine["lost_work_s"], progressed_s))
+    if segment.ended_by != "node-failure" and engine["at_stop"] == "keep":
+        return progressed_s - min(engine["lost_work_s"], progressed_s)
+    by_model = engine.get("checkpoint_s_by_model", {})
+    step_s = by_model.get(job.model if job else None, engine["checkpoint_s"])
+    return math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
 
 
 def _start(run: Run, life: Life, last: Segment | None, segment: Segment) -> Iterator[str]:
@@ -279,13 +289,7 @@ def _segment(run: Run, life: Life, segment: Segment) -> Iterator[str]:
         for e in run.events
         if e["event"] == "preempt" and e["job"] == life.name and e["time_s"] == segment.end_s
     )
-    progressed_s = max(0.0, segment.end_s - segment.ready_s)
-    if segment.ended_by == "policy":
-        kept_s = progressed_s - min(run.engine["lost_work_s"], progressed_s)
-    else:
-        step_s = run.engine["checkpoint_s"]
-        kept_s = math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
-    kept = segment.done_at(segment.ready_s + kept_s)
+    kept = segment.done_at(segment.ready_s + _kept_s(run, life, segment))
     if not close(told["iterations_done"], kept):
         yield f"{life.name} keeps {told['iterations_done']} at {segment.end_s}, not {kept}"
     made = segment.done_at(segment.end_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmarks.checks.replays.documents import Job, Run
-from benchmarks.checks.replays.lives import Life, Parts
+from benchmarks.checks.replays.lives import Life, Parts, lost_gpu_s
 
 Cell = str | float | int | None
 
@@ -51,17 +51,18 @@ def wanted_row(run: Run, life: Life, job: Job, ratio: float | None) -> dict[str,
     }
 
 
-def shared_columns(run: Run, lives: Mapping[str, Life]) -> dict[str, dict[str, Cell]]:
-    """The two further columns by job, of a run in which two jobs held the same GPUs."""
-    if not any(life.shared_gpu_s > 0.0 for life in lives.values()):
-        return {}
-    return {
-        name: {
-            "shared_s": sum((segment.shared_s() for segment in life.segments), 0.0),
-            "shared_gpu_s": life.shared_gpu_s,
-        }
-        for name, life in lives.items()
-    }
+def more_columns(run: Run, lives: Mapping[str, Life]) -> dict[str, dict[str, Cell]]:
+    """Further columns by job: of pairs where there was one, of losses where something was lost."""
+    found: dict[str, dict[str, Cell]] = {name: {} for name in lives}
+    if any(life.shared_gpu_s > 0.0 for life in lives.values()):
+        for name, life in lives.items():
+            shared_s = sum((segment.shared_s() for segment in life.segments), 0.0)
+            found[name] |= {"shared_s": shared_s, "shared_gpu_s": life.shared_gpu_s}
+    lost_s = {name: sum(lost_gpu_s(life).values()) for name, life in lives.items()}
+    if any(lost_s.values()):
+        for name in lives:
+            found[name] |= {"gpu_s_lost": lost_s[name]}
+    return found
 
 
 def slo(life: Life, job: Job, end_s: float) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain import InputError, Job, Range
+from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.options import documented, option, require_all
 from morph_opt.core.domain.round_state import first_boundary
 from morph_opt.core.domain.starting import StartPrices
 
+_SINCE_SAVED = Range(0.0, 1e9)
+"""Range of seconds of progress that a stop takes away."""
 _STARTS = Range(0.0, 1e7)
 """Range of a start-up in seconds; beyond it instants would lose their fractions."""
 
@@ -73,13 +76,24 @@ class ReplayConfig:
         "seconds of progress that a preemption loses, at most those since the last start",
         flag="--lost-work",
         metavar="S",
-        range=Range(0.0, 1e9),
+        range=_SINCE_SAVED,
     )
     checkpoint_s: float = option(
         1800.0,
-        "seconds of progress between two checkpoints, which a failure costs; 0: nothing is lost",
-        metavar="S",
-        range=Range(0.0, 1e9),
+        "seconds of progress between two checkpoints; repeat for single models; 0: nothing is lost",
+        metavar="S|MODEL=S",
+        range=_SINCE_SAVED,
+        by_name="checkpoint_s_by_model",
+    )
+    checkpoint_s_by_model: Mapping[str, float] = option(
+        {}, "the same of single models in place of checkpoint_s", range=_SINCE_SAVED, hidden=True
+    )
+    at_stop: str = option(
+        "keep",
+        "progress of a job that the policy stops or moves: keep (all but --lost-work) or "
+        "checkpoint (as of the last one, which a node failure always leaves)",
+        metavar="keep|checkpoint",
+        choices=("keep", "checkpoint"),
     )
     until_s: float | None = option(
         None,
@@ -109,6 +123,9 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         require_all(self)
+        if self.at_stop == "checkpoint" and self.lost_work_s:
+            rule = f"has no effect with {typed('--at-stop')} checkpoint, which decides what is lost"
+            raise InputError(rule, field="lost_work_s")
         least_s = min((self.restart_s, *self.restart_s_by_model.values()))
         for name, dearer_s, what in (
             ("first_start_s", least_s, "restart"),
@@ -124,6 +141,10 @@ class ReplayConfig:
     def restart_of(self, model: str) -> float:
         """Return start-up seconds of a model."""
         return float(self.restart_s_by_model.get(model, self.restart_s))
+
+    def checkpoint_of(self, job: Job) -> float:
+        """Return seconds of progress between two checkpoints of a job; 0 if a stop loses none."""
+        return float(self.checkpoint_s_by_model.get(job.model, self.checkpoint_s))
 
     def first_start_of(self, model: str) -> float:
         """Return start-up seconds of a model that never ran."""

@@ -355,10 +355,8 @@ class Engine:
 
     def _stop_failed(self, live: LiveJob, now_s: float) -> None:
         """Stop a job on a failed node; it continues from its last checkpoint."""
-        progressed_s, step_s = live.progressed_s(now_s), self._config.checkpoint_s
-        kept_s = math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
         self._release(live)
-        lost = live.end(now_s, kept_s)
+        lost = live.end(now_s, self._saved_s(live, now_s))
         stopped = Preempted(
             now_s, live.job.name, StopCause.NODE_FAILURE, live.done_iterations, lost
         )
@@ -366,9 +364,20 @@ class Engine:
 
     # --- jobs -------------------------------------------------------------------------------
 
+    def _saved_s(self, live: LiveJob, now_s: float) -> float:
+        """Return seconds of progress in the open segment up to its last checkpoint."""
+        progressed_s, step_s = live.progressed_s(now_s), self._config.checkpoint_of(live.job)
+        return math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
+
+    def _kept_s(self, live: LiveJob) -> float:
+        """Return seconds of progress in the open segment that a stop by the policy leaves."""
+        if self._config.at_stop == "checkpoint":
+            return self._saved_s(live, self.now_s)
+        return live.progressed_s(self.now_s) - self._config.lost_work_s
+
     def _preempt(self, live: LiveJob) -> None:
         self._release(live)
-        lost = live.end(self.now_s, live.progressed_s(self.now_s) - self._config.lost_work_s)
+        lost = live.end(self.now_s, self._kept_s(live))
         self._events.append(
             Preempted(self.now_s, live.job.name, StopCause.POLICY, live.done_iterations, lost)
         )
@@ -380,7 +389,7 @@ class Engine:
         if live.running is not None:
             kind = StartKind.CHANGE
             self._release(live)
-            live.end(self.now_s, live.progressed_s(self.now_s) - self._config.lost_work_s)
+            live.end(self.now_s, self._kept_s(live))
         facts = self._lookup.facts(live.job.model, assignment)
         if facts is None:
             raise RuntimeError("the strict check let a configuration pass that cannot run")

@@ -6,8 +6,9 @@ Only this module depends on the order of the log; metrics are functions of its r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from formulations.tolerances import SUMS
 from morph_opt.core.domain import InputError, Job, Placement, Trace
 from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.events.log import (
@@ -81,7 +82,7 @@ class Segment:
         ``complete``, ``cancel``, ``change`` (other GPUs or another plan), ``policy``,
         ``node-failure``, or ``end`` of the replay.
     iterations_lost
-        Progress that the stop took away.
+        Progress that the stop or change took away.
     """
 
     job: str
@@ -117,6 +118,17 @@ class Segment:
             max(0.0, until_s - max(from_s, begin_s)) / seconds
             for from_s, until_s, _, seconds in self.stretches()
         )
+
+    def reached_s(self, iterations: float) -> float | None:
+        """Return the instant at which the job had this number of iterations; None if never."""
+        begin_s, done = self.start_s + self.startup_s, self.iterations_from
+        for from_s, until_s, _, seconds in self.stretches():
+            start_s = max(from_s, begin_s)
+            reached_s = start_s + max(0.0, iterations - done) * seconds
+            if start_s <= reached_s <= until_s:
+                return reached_s
+            done += max(0.0, until_s - start_s) / seconds
+        return None
 
     def stretches(self) -> Iterator[tuple[float, float, str | None, float]]:
         """Return intervals: from, until, partner if any, seconds per iteration."""
@@ -312,7 +324,7 @@ class _OpenSegments:
         match event:
             case Started():
                 if event.kind is StartKind.CHANGE:
-                    yield self._ended(event.job, event.time_s, "change")
+                    yield _moved(self._ended(event.job, event.time_s, "change"), event)
                 self._open[event.job] = event
             case Preempted():
                 cause, lost = str(event.cause), event.iterations_lost
@@ -351,6 +363,13 @@ class _OpenSegments:
             ended_by,
             lost,
         )
+
+
+def _moved(segment: Segment, into: Started) -> Segment:
+    """Return a segment that a change ended, with the progress that the change took away."""
+    reached = segment.iterations_from + segment.iterations
+    lost = reached - into.iterations_done
+    return replace(segment, iterations_lost=lost) if lost > SUMS * reached else segment
 
 
 class HistoryReader:

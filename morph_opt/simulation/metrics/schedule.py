@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from morph_opt.core.domain import Cluster
-from morph_opt.simulation.metrics.history import History, JobRecord, Scalar, Segment
+from morph_opt.simulation.metrics.history import History, JobRecord, Scalar
+from morph_opt.simulation.metrics.losses import loss_metrics
 from morph_opt.simulation.metrics.promises import PromiseCount
 
 
@@ -43,6 +44,7 @@ def metrics_of(
         "gpu_utilization": held_gpu_s / window_gpu_s if window_gpu_s > 0.0 else 0.0,
         "gpu_productive_share": 1.0 - startup_gpu_s / held_gpu_s if held_gpu_s > 0.0 else None,
         "gpu_s_held": held_gpu_s,
+        **loss_metrics(jobs),
         "restarts_per_job": sum(record.restarts for record in jobs) / len(jobs),
         "preemptions": sum(record.preemptions + record.node_failures for record in jobs),
         "node_failure_stops": sum(record.node_failures for record in jobs),
@@ -185,23 +187,11 @@ def reported_s(record: JobRecord) -> float | None:
     if wanted is None:
         return None
     for segment in record.segments:
-        instant = _instant_of(segment, wanted)
+        instant = segment.reached_s(wanted)
         if instant is not None:
             return instant
     # By rounding, the last iteration of a job may come slightly after its completion.
     return record.finish_s if wanted == record.job.iterations else None
-
-
-def _instant_of(segment: Segment, iterations: float) -> float | None:
-    """Return when the job reached this number of iterations; None if not in this segment."""
-    begin_s, done = segment.start_s + segment.startup_s, segment.iterations_from
-    for from_s, until_s, _, seconds in segment.stretches():
-        start_s = max(from_s, begin_s)
-        reached_s = start_s + max(0.0, iterations - done) * seconds
-        if start_s <= reached_s <= until_s:
-            return reached_s
-        done += max(0.0, until_s - start_s) / seconds
-    return None
 
 
 def longest_wait_s(record: JobRecord, end_s: float) -> float:

@@ -11,6 +11,7 @@ from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.metrics.cost import job_cost_usd, slo_state
 from morph_opt.simulation.metrics.history import History, JobRecord
+from morph_opt.simulation.metrics.losses import loss_of
 from morph_opt.simulation.metrics.schedule import queued_s, shared_s
 from morph_opt.simulation.runs.rows import columns, line, to_cells
 
@@ -42,7 +43,11 @@ class JobRow(MissingEqual):
     finish_time_ratio, deadline_s, slo, cost_usd
         As in ``docs/metrics.md``.
     shared_s, shared_gpu_s
-        Next to a partner; columns of the file only where two jobs held the same GPUs.
+        Seconds and GPU-seconds next to a partner.
+    gpu_s_lost
+        GPU-seconds that stops, moves and the time limit cost.
+    user, priority
+        Values as submitted.
     """
 
     job: str
@@ -78,12 +83,18 @@ class JobRow(MissingEqual):
     cost_usd: float
     shared_s: float = 0.0
     shared_gpu_s: float = 0.0
+    gpu_s_lost: float = 0.0
+    user: str = ""
+    priority: float = 0.0
 
 
-PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
-"""Further columns of runs in which two jobs held the same GPUs."""
+_MORE = (("shared_s", "shared_gpu_s"), ("gpu_s_lost",), ("user",), ("priority",))
+"""Further columns, in groups; the file has a group if a job has something other than nothing."""
 
-COLUMNS = columns(JobRow)[: -len(PACKED_COLUMNS)]
+MORE_COLUMNS = tuple(name for group in _MORE for name in group)
+"""Further columns, which a file may lack."""
+
+COLUMNS = columns(JobRow)[: -len(MORE_COLUMNS)]
 
 FORMER = {
     "job_id": "job", "workload_name": "trace", "profile": "model",
@@ -115,8 +126,8 @@ def job_rows(
 def jobs_csv(rows: Iterable[JobRow]) -> str:
     """Return the text of the file; missing numbers are empty cells."""
     every = tuple(rows)
-    packed = any(row.shared_gpu_s for row in every)
-    names = (*COLUMNS, *PACKED_COLUMNS) if packed else COLUMNS
+    more = [group for group in _MORE if any(getattr(row, group[-1]) for row in every)]
+    names = (*COLUMNS, *(name for group in more for name in group))
     return line(names) + "".join(line(to_cells(row, names)) for row in every)
 
 
@@ -161,6 +172,9 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
         cost_usd=_known(job_cost_usd(record, cluster)),
         shared_s=shared_s(record),
         shared_gpu_s=record.shared_gpu_s,
+        gpu_s_lost=loss_of(record).gpu_s,
+        user=job.user,
+        priority=float(job.priority),
     )
 
 

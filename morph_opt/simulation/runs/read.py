@@ -30,13 +30,15 @@ from morph_opt.core.domain.nearest import unknown
 from morph_opt.core.domain.placement import gpus_text
 from morph_opt.simulation.events.log import Event, event_from_line, label_of
 from morph_opt.simulation.metrics.history import Segment, segments_of
+from morph_opt.simulation.runs.groups import COLUMNS as GROUP_COLUMNS
+from morph_opt.simulation.runs.groups import GroupRow
 from morph_opt.simulation.runs.jobs import COLUMNS as JOB_COLUMNS
-from morph_opt.simulation.runs.jobs import FORMER, PACKED_COLUMNS, JobRow
+from morph_opt.simulation.runs.jobs import FORMER, MORE_COLUMNS, JobRow
 from morph_opt.simulation.runs.rounds import COLUMNS as ROUND_COLUMNS
 from morph_opt.simulation.runs.rounds import RoundRow
 from morph_opt.simulation.runs.rows import Records, Row, columns, from_cells
 from morph_opt.simulation.runs.summary import Summary
-from morph_opt.simulation.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
+from morph_opt.simulation.runs.write import EVENTS, GROUPS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
 SEGMENT_COLUMNS = (
     "job", "plan", "start_s", "end_s", "held_s", "gpus", "allocated_gpus", "startup_s",
@@ -83,8 +85,8 @@ class Parts:
     ----------
     summary
         Content of ``summary.json``.
-    jobs, rounds, events
-        Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``.
+    jobs, rounds, events, groups
+        Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``, rows of ``groups.csv``.
     why
         Function that explains a job's allocation from events, job name and instant; None if runs
         cannot be repeated.
@@ -94,6 +96,7 @@ class Parts:
     jobs: Callable[[], Iterable[JobRow]]
     rounds: Callable[[], Iterable[RoundRow]]
     events: Callable[[], Iterable[Event]]
+    groups: Callable[[], Iterable[GroupRow]] = tuple
     why: Callable[[Sequence[Event], str, float], str] | None = None
 
 
@@ -129,6 +132,11 @@ class Run:
     def rounds(self) -> Records[RoundRow]:
         """Decision of each round, with wall times."""
         return Records(self.parts.rounds(), ROUND_COLUMNS)
+
+    @cached_property
+    def groups(self) -> Records[GroupRow]:
+        """Figures of each queue, user and priority class; empty if all jobs are of one."""
+        return Records(self.parts.groups(), GROUP_COLUMNS)
 
     @cached_property
     def segments(self) -> Records[Segment]:
@@ -218,7 +226,19 @@ def folder_parts(folder: Path) -> Parts:
         partial(read_job_rows, folder / JOBS),
         lambda: _parsed(read_rows(folder / ROUNDS, ROUND_COLUMNS), RoundRow),
         partial(_events, folder / EVENTS),
+        partial(read_group_rows, folder / GROUPS),
     )
+
+
+def read_group_rows(path: Path) -> tuple[GroupRow, ...]:
+    """Read the rows of a ``groups.csv``; none if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged; names line and field.
+    """
+    return tuple(_parsed(read_rows(path, GROUP_COLUMNS), GroupRow)) if exists(path) else ()
 
 
 def read_job_rows(path: Path) -> tuple[JobRow, ...]:
@@ -232,7 +252,7 @@ def read_job_rows(path: Path) -> tuple[JobRow, ...]:
     header, end, rest = read_text(path, LINES_BYTES).partition("\n")
     if header.startswith("job_id,"):  # of an earlier version
         header = ",".join(FORMER.get(name, name) for name in header.split(","))
-    rows = rows_of(header + end + rest, str(path), JOB_COLUMNS, PACKED_COLUMNS)
+    rows = rows_of(header + end + rest, str(path), JOB_COLUMNS, MORE_COLUMNS)
     found = _parsed(rows, JobRow)
     return tuple(replace(row, state=FORMER.get(row.state, row.state)) for row in found)
 

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from morph_opt.core.domain import Cluster, RoundState, Trace
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.engine.initial import require_initial
 from morph_opt.simulation.events.log import Event
@@ -27,11 +28,15 @@ from morph_opt.simulation.metrics.schedule import (
     packing_metrics,
     service_metrics,
 )
-from morph_opt.simulation.runs.jobs import JobRow, job_rows
+from morph_opt.simulation.runs.groups import GroupRow, group_rows, groups_csv
+from morph_opt.simulation.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.simulation.runs.read import Parts
 from morph_opt.simulation.runs.rounds import RoundRow
-from morph_opt.simulation.runs.summary import BOUND_KEYS, Values, build_summary
+from morph_opt.simulation.runs.summary import BOUND_KEYS, Values, build_summary, summary_json
 from morph_opt.simulation.runs.tally import Tally
+from morph_opt.simulation.runs.write import GROUPS, JOBS, SUMMARY
+
+NO_RULES = OperatorRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,15 @@ class Record:
         log's first line, so that a resumed run cannot mix two of them.
     began
         Start of the command, by `time.perf_counter`; None leaves out wall time and memory.
+    rules
+        Rules of the operator: the queues and classes of ``groups.csv``.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Scalar] = field(default_factory=dict)
     digest: str = ""
     began: float | None = None
+    rules: OperatorRules = NO_RULES
 
     def at_end(self) -> dict[str, Scalar]:
         """Return the values that are known only at the end: wall time, memory."""
@@ -76,15 +84,21 @@ class ReplayResult:
     ----------
     history
         History of each job, segment by segment.
-    jobs
-        Rows of ``jobs.csv``.
+    jobs, groups
+        Rows of ``jobs.csv`` and ``groups.csv``.
     parts
         Readers of its parts, from the run folder or from memory.
     """
 
     history: History
     jobs: tuple[JobRow, ...]
+    groups: tuple[GroupRow, ...]
     parts: Parts
+
+    def last_files(self) -> dict[str, str]:
+        """Return the files that end a run folder, by name."""
+        found = {JOBS: jobs_csv(self.jobs), SUMMARY: summary_json(self.parts.summary())}
+        return found | ({GROUPS: groups_csv(self.groups)} if self.groups else {})
 
     @cached_property
     def summary(self) -> Values:
@@ -196,5 +210,6 @@ def result_of(
     summary = cache(
         lambda: build_summary(history, metrics, tally.times, tally.steps, demands, labels)
     )
-    parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
-    return ReplayResult(history, jobs, parts)
+    groups = group_rows(history, record.rules)
+    parts = Parts(summary, lambda: jobs, lambda: tally.rows, lambda: tally.events, lambda: groups)
+    return ReplayResult(history, jobs, groups, parts)

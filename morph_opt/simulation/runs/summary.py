@@ -134,6 +134,19 @@ class Summary(MissingEqual):
         "1 - GPU-seconds of start-up / GPU-seconds held", "1", "until *E*"
     )
     gpu_s_held: float = _figure("GPU-seconds held", "GPU-s", "until *E*")
+    gpu_hours_lost: float = _figure(
+        "GPU-hours that [stops and moves cost](#lost-gpu-hours), in all",
+        "GPU-h",
+        "what follows is not counted",
+    )
+    gpu_hours_lost_preempted: float = _figure("of these, by stops of the policy", "GPU-h")
+    gpu_hours_lost_moved: float = _figure(
+        "of these, by changes to other GPUs or another plan", "GPU-h"
+    )
+    gpu_hours_lost_failed: float = _figure("of these, by node failures", "GPU-h")
+    gpu_hours_lost_limit: float = _figure(
+        "of these, held by jobs that their time limit ended", "GPU-h"
+    )
     node_failure_stops: int | None = _figure("stops by node failure alone", "", "counted")
     guaranteed_jobs: int | None = _figure("jobs with a guarantee in the trace", "", "counted")
     rounds_guarantees_short: int | None = _figure(

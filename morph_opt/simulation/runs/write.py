@@ -3,8 +3,9 @@
 While a replay runs the folder holds ``config.toml``, ``versions.json`` and two growing files,
 ``events.jsonl.partial`` and ``rounds.csv.partial``. A round is written as its row of
 ``rounds.csv`` first and its events second, so that a whole `RoundDecided` line means that the
-round is there in full. At the end ``jobs.csv`` and ``summary.json`` appear by rename, then the
-two growing files lose their suffix, ``events.jsonl`` last: its presence means a finished run.
+round is there in full. At the end ``jobs.csv``, ``summary.json`` and, if jobs are of several
+queues, users or classes, ``groups.csv`` appear by rename. Then the two growing files lose their
+suffix, ``events.jsonl`` last: its presence means a finished run.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from morph_opt.simulation.events.log import Event, RoundDecided, event_from_line
 from morph_opt.simulation.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
 
 EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
+GROUPS = "groups.csv"
 CONFIG, VERSIONS, EXPLAIN = "config.toml", "versions.json", "explain.jsonl"
 LIVE = "live"
 """Table of ``config.toml`` with the settings of a live controller."""
@@ -131,7 +133,13 @@ class RunWriter:
         with ExitStack() as opened:
             self._events = opened.enter_context(_open_growing(folder / (EVENTS + PARTIAL)))
             self._rounds = opened.enter_context(_open_growing(folder / (ROUNDS + PARTIAL)))
-            for name in (JOBS, SUMMARY, ROUNDS, EVENTS):  # `finish` could not replace others
+            for name in (
+                JOBS,
+                GROUPS,
+                SUMMARY,
+                ROUNDS,
+                EVENTS,
+            ):  # others could not be replaced
                 require_no_special(folder / name)
             remove_unfinished(folder)  # of a run that was killed; it is locked, nobody writes now
             self._opened = opened.pop_all()
@@ -158,11 +166,11 @@ class RunWriter:
         os.fsync(self._events.fileno())
         self._since_sync = 0
 
-    def finish(self, jobs_csv: str, summary_json: str) -> None:
-        """Write the last files and give the growing ones their names."""
+    def finish(self, files: Mapping[str, str]) -> None:
+        """Write the last files, by name, and give the growing ones their names."""
         self._sync()
-        write_atomically(self._folder / JOBS, jobs_csv)
-        write_atomically(self._folder / SUMMARY, summary_json)
+        for name, text in files.items():
+            write_atomically(self._folder / name, text)
         for name in (ROUNDS, EVENTS):
             (self._folder / (name + PARTIAL)).replace(self._folder / name)
         self.close()
