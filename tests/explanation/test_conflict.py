@@ -116,7 +116,7 @@ def conflict_of(
 def test_random_rules_against_enumeration() -> None:
     """Every subset of the rules is tried by brute force over all decisions, without the rows."""
     seen: dict[int, int] = {}
-    for seed in range(120):
+    for seed in range(160):
         speeds, before, rules = ruled_world(np.random.default_rng(seed))
         view = plain_view(speeds, before, rules)
         level = Throughput().levels(view.problem)[0]

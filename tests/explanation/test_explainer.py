@@ -23,6 +23,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
@@ -82,6 +83,13 @@ RULES: dict[str, tuple[object, RoundState, Rule, str]] = {
         CohortQuota("q", 2.0, tenants=("default",)),
         "b",
     ),
+    "queue": (
+        LINEAR,
+        state(cluster(4), queued("b", 1)),
+        Queue("default", nominal={"*": 2}),
+        "b",
+    ),
+    "limit": (LINEAR, state(cluster(4), queued("b", 1)), RunningLimit("user", gpus=2), "b"),
     "strict_order": (
         WIDE,
         state(cluster(4), queued("a", 4, weight=0.001), queued("b", 4)),
@@ -89,7 +97,7 @@ RULES: dict[str, tuple[object, RoundState, Rule, str]] = {
         "b",
     ),
 }
-GOALS = {Priority, NodePreference, StartBy}
+GOALS = {Priority, PriorityClass, NodePreference, StartBy}
 """Rules that rank or demand what jobs get and forbid nothing."""
 
 

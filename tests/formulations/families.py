@@ -36,13 +36,15 @@ EMITTERS = (
 )
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
-RULE_WRITER = ROOT / "morph_opt/scheduling/decision/rules/compile.py"
+RULE_WRITERS = sorted((ROOT / "morph_opt/scheduling/decision/rules").glob("*.py"))
 """Where the words of operator's rules are; `formulations.round.rules` only passes them on."""
 
 
 def emitted() -> set[str]:
     """Words that the source can write: the literal first argument of every row call."""
-    found = _words(RULE_WRITER, ("add",)) | _words(ROOT / "formulations/moves.py", ("add",))
+    found: set[str] = set()
+    for path in (*RULE_WRITERS, ROOT / "formulations/moves.py"):
+        found |= _words(path, ("add",))
     for path in EMITTERS:
         # A fleet is no round; the whole text of its model is held by test_fleet.
         if path.stem not in ("linear_model", "rules", "fleet"):
@@ -62,9 +64,11 @@ def _words(path: Path, calls: tuple[str, ...]) -> set[str]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if node.func.attr in calls and len(node.args) > 1:
-            word = node.args[0]
-            assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
-            found.add(str(word.value))
+            named = node.args[0]
+            either = [named.body, named.orelse] if isinstance(named, ast.IfExp) else [named]
+            for word in either:
+                assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
+                found.add(str(word.value))
     return found
 
 

@@ -20,6 +20,7 @@ from morph_opt.scheduling.decision.rules.model import (
     OperatorRules,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
@@ -37,6 +38,9 @@ _TIMELESS = (
     | NodeRule
     | NonPreemptible
     | Priority
+    | PriorityClass
+    | Queue
+    | RunningLimit
     | StartBy
     | StrictOrder
     | TenantQuota

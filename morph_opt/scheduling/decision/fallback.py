@@ -143,12 +143,16 @@ def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:
     """Return the jobs whose stays count in a broken row or in rows joined to it, shape (J,).
 
-    An auxiliary column joins the rows that have it.
+    An auxiliary column joins the rows that have it, in trees of quotas from level to level.
     """
     rules = problem.rules
     rows = np.asarray([rule == broken for rule in zip(rules.name, rules.label, strict=True)])
-    joined = np.isin(rules.index, rules.index[(rules.kind == RULE_U) & rows[rules.row]])
-    rows[rules.row[(rules.kind == RULE_U) & joined]] = True
+    own = rules.kind == RULE_U
+    count = 0
+    while rows.sum() > count:
+        count = int(rows.sum())
+        joined = np.isin(rules.index, rules.index[own & rows[rules.row]])
+        rows[rules.row[own & joined]] = True
     jobs = np.zeros(problem.jobs.count, dtype=bool)
     jobs[rules.index[(rules.kind == RULE_S) & rows[rules.row]]] = True
     return jobs

@@ -17,10 +17,10 @@ from morph_opt.core.domain import Allocation, Assignment, JobState, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.placement import to_allocation
-from morph_opt.scheduling.decision.rules.compile import apply_rules
+from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_of
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.patterns import matches
-from morph_opt.scheduling.decision.rules.queues import NodePreference, Priority
+from morph_opt.scheduling.decision.rules.queues import NodePreference
 from morph_opt.scheduling.decision.rules.recheck import require_kept
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
 from morph_opt.scheduling.policies.filling import Filling
@@ -113,7 +113,7 @@ class _Round:
         self._state = state
         self._place = {known.job.name: job for job, known in enumerate(state.jobs)}
         self._refused: set[str] = set()
-        self._priority = [_priority(rules, known.job.name) for known in state.jobs]
+        self._priority = ranks_of(state, rules)[0].tolist()
         self.levels = sorted(set(self._priority), reverse=True)
         types = [kind.name for kind in state.cluster.node_types]
         self._preferred = [
@@ -210,8 +210,3 @@ class _Round:
         broken = broken_rule(filling.problem, filling.selection())
         filling.choice[job] = before
         return broken is None
-
-
-def _priority(rules: OperatorRules, name: str) -> int:
-    found = [r.level for r in rules.rules if isinstance(r, Priority) and matches(name, r.jobs)]
-    return max(found, default=0)

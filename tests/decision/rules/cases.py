@@ -15,6 +15,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.policies.worlds import DP, GC, GPU, cluster, queued, running, state
 
@@ -172,6 +173,92 @@ CASES: dict[str, Case] = {
         ),
         ({"a": {0: list(range(8))}}, {"b": {0: [0, 1]}}),
         ({"a": {0: [0]}, "b": {1: [0]}},),
+    ),
+    "queue that borrows what nobody wants": Case(
+        "queue",
+        "mine",
+        state(TWO, _MINE),
+        (
+            Queue("all", nominal={"*": 8}),
+            Queue("mine", "all", {"*": 2}, borrow={"*": 2}),
+            Queue("theirs", "all", {"*": 6}),
+        ),
+        ({}, {"a": {0: [0, 1]}}, {"a": {0: [0, 1, 2, 3]}}),
+        ({"a": {0: list(range(8))}},),
+    ),
+    "queue whose owner has a job": Case(
+        "queue",
+        "all",
+        state(TWO, queued("a", 8, tenant="all.left.mine"), _THEIRS),
+        (
+            Queue("all", nominal={GPU: 6}),
+            Queue("left", "all"),
+            Queue("mine", "left", {GPU: 2}),
+            Queue("theirs", "all", {GPU: 4}),
+        ),
+        ({"a": {0: [0, 1]}, "b": {1: [0, 1, 2, 3]}}, {"b": {1: [0, 1, 2, 3]}}),
+        ({"a": {0: [0, 1, 2, 3]}}, {"a": {0: [0, 1, 2, 3]}, "b": {1: [0, 1]}}),
+    ),
+    "queue that lends a part": Case(
+        "queue",
+        "all",
+        state(TWO, _MINE),
+        (
+            Queue("all", nominal={"*": 8}),
+            Queue("mine", "all", {"*": 2}),
+            Queue("theirs", "all", {"*": 6}, lend={GPU: 9, "*": 2}),
+        ),
+        ({"a": {0: [0, 1, 2, 3]}},),
+        ({"a": {0: list(range(8))}},),
+    ),
+    "queue of a job that must stay": Case(
+        "queue",
+        "all",
+        state(TWO, _old(1e5), _THEIRS),
+        (
+            NonPreemptible(("old",)),
+            Queue("all", nominal={"*": 1}),
+            Queue("default", "all"),
+            Queue("theirs", "all", {"*": 1}),
+        ),
+        (_STAY, {**_STAY, "b": {1: [0]}}),
+        ({**_STAY, "b": {1: [0, 1]}},),
+    ),
+    "limit of a user": Case(
+        "limit",
+        "user ann",
+        state(TWO, queued("a", 8, user="ann"), queued("b", 2, user="ann"), queued("c", 2)),
+        (RunningLimit("user", gpus=4, users=("a*",)),),
+        ({"a": {0: [0, 1, 2, 3]}, "c": {1: list(range(8))}}, {"a": {0: [0, 1]}, "b": {0: [2, 3]}}),
+        ({"a": {0: list(range(8))}}, {"a": {0: [0, 1, 2, 3]}, "b": {1: [0]}}),
+    ),
+    "limit of jobs in a queue and below it": Case(
+        "limit",
+        "queue all",
+        state(TWO, _MINE, _OURS, _THEIRS),
+        (
+            Queue("all", nominal={"*": 16}),
+            Queue("mine", "all", {"*": 16}),
+            RunningLimit("queue", jobs=1, queues=("all",)),
+        ),
+        ({"a": {0: [0, 1]}, "b": {1: [0]}}, {"c": {0: [0]}}),
+        ({"a": {0: [0]}, "c": {0: [1]}},),
+    ),
+    "limit of each job": Case(
+        "limit",
+        "job a",
+        state(TWO, queued("a", 8, qos="small"), queued("b", 8)),
+        (RunningLimit("job", gpus=2, qos=("small",), gpu_types=(GPU,)),),
+        ({"a": {0: [0, 1]}, "b": {1: list(range(8))}},),
+        ({"a": {0: [0, 1, 2, 3]}},),
+    ),
+    "class that is not preempted": Case(
+        "no_preemption",
+        "old",
+        state(TWO, _old(1e5)),
+        (PriorityClass("prod", (0, 9), preemptible=False),),
+        (_STAY,),
+        (*_MOVES, {}),
     ),
     "strict_order": Case(
         "strict_order",

@@ -63,11 +63,17 @@ def selection_of(case: Case, grants: Grants) -> Selection | None:
     return Selection(choice, tuple(nodes))
 
 
-def sizes(case: Case) -> Callable[[str], list[int]]:
+def sizes(case: Case) -> Callable[[str], list[tuple[str, int]]]:
     view = view_of(case)
     table = view.problem.candidates
     names = [known.job.name for known in view.states]
-    return lambda name: table.gpus[table.job == names.index(name)].tolist()
+    types = [kind.name for kind in case.before.cluster.node_types]
+
+    def of(name: str) -> list[tuple[str, int]]:
+        mine = np.flatnonzero(table.job == names.index(name)).tolist()
+        return [(types[table.node_class[k]], int(table.gpus[k])) for k in mine]
+
+    return of
 
 
 @pytest.mark.parametrize(("name", "i"), GOOD)
@@ -151,6 +157,8 @@ def test_every_rule_keyword_has_a_case() -> None:
         "quota",
         "borrow",
         "cohort_quota",
+        "queue",
+        "limit",
         "strict_order",
         "minimum_run",
         "restart_limit",

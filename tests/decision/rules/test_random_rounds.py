@@ -114,7 +114,7 @@ def test_random_rounds_are_of_every_kind() -> None:
         seen["borrowed"] += "borrow" in view.problem.rules.name
         seen["running"] += bool(view.problem.jobs.running.any())
     assert min(kinds.values()) >= 20, kinds
-    assert len(kinds) == 9
+    assert len(kinds) == 12
     assert min(words.values()) >= 5, words
-    assert len(words) == 10
+    assert len(words) == 12
     assert min(seen.values()) >= 5, seen

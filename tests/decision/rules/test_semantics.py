@@ -27,6 +27,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass
 from morph_opt.scheduling.policies.base import Decision
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.registry import make_objective
@@ -273,10 +274,9 @@ def test_the_fallback_keeps_random_rules(block: int) -> None:
     for i in range(60):
         draw = np.random.default_rng((80, block, i))
         table, before, rules = ruled_world(draw)
-        if any(isinstance(rule, NonPreemptible | MinimumRun) for rule in rules.rules):
-            rules = OperatorRules(
-                tuple(r for r in rules.rules if not isinstance(r, NonPreemptible | MinimumRun))
-            )
+        keeping = NonPreemptible | MinimumRun | PriorityClass
+        if any(isinstance(rule, keeping) for rule in rules.rules):
+            rules = OperatorRules(tuple(r for r in rules.rules if not isinstance(r, keeping)))
         view = apply_rules(plain_view(table, before, rules), before, rules)
         level = make_objective("jct").levels(view.problem)[0]
         selection = keep_and_fill(view.problem, level)
@@ -291,6 +291,8 @@ def test_the_audit_knows_more_with_sizes_than_without() -> None:
     before = state(cluster(8), queued("a", tenant="mine"), queued("b", tenant="theirs"))
     greedy = decide(state(cluster(8), queued("a", tenant="mine"))).allocation
     assert audit(before, greedy, OperatorRules(quotas)) == ()
-    breaches = audit(before, greedy, OperatorRules(quotas), lambda _: [1, 2, 4, 8])
+    breaches = audit(
+        before, greedy, OperatorRules(quotas), lambda _: [("x8", n) for n in (1, 2, 4, 8)]
+    )
     assert [breach.word for breach in breaches] == ["borrow"]
     assert "4 GPUs are borrowed in all, owners leave 0" in str(breaches[0])

@@ -24,6 +24,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.formulations.worlds import oracle
@@ -42,7 +43,9 @@ def ruled_world(draw: np.random.Generator) -> tuple[MeasuredTable, RoundState, O
 
 def _with_past(draw: np.random.Generator, known: JobState) -> JobState:
     tenant = str(draw.choice(["a", "b"]))
-    known = replace(known, job=replace(known.job, tenant=tenant))
+    user, priority = str(draw.choice(["u", "v"])), float(draw.integers(0, 4))
+    own = replace(known.job, tenant=tenant, user=user, priority=priority)
+    known = replace(known, job=own)
     if known.running is None and draw.random() < 0.5:
         return known
     starts = sorted(draw.uniform(0.0, NOW_S - 1.0, int(draw.integers(0, 3))).tolist())
@@ -73,6 +76,7 @@ def _rules(draw: np.random.Generator, before: RoundState) -> Iterator[Rule]:
             yield TenantQuota(tenant, least + int(draw.integers(0, 5)), more)
     if draw.random() < chance:
         yield from random_cohorts(draw)
+    yield from _of_organisation(draw, before)
     if draw.random() < chance:
         yield StrictOrder(tuple(draw.permutation(names).tolist()))
     if draw.random() < chance:
@@ -111,20 +115,85 @@ def random_cohorts(draw: np.random.Generator, queues: str = "ab") -> Iterator[Co
         yield CohortQuota(queue, quota, "p", parent, limit(), limit(), tenants=(queue,), used=used)
 
 
+def _of_organisation(draw: np.random.Generator, before: RoundState) -> Iterator[Rule]:
+    """Queues, limits and classes, each now and then."""
+    for made in (random_queues(draw, before), random_limits(draw), random_classes(draw)):
+        if draw.random() < 0.3:
+            yield from made
+
+
+def random_queues(
+    draw: np.random.Generator, before: RoundState, leaves: str = "ab"
+) -> Iterator[Queue]:
+    """A tree of up to three levels over these leaves, by GPU type or of any type."""
+    types = sorted({node.type.gpu_type.name for node in before.cluster.nodes})
+    kinds = ["*"] if draw.random() < 0.4 else types
+    inner = ["root", "left", "right"][: int(draw.integers(1, 4))]
+    parents = {one: "" if one == "root" else "root" for one in inner}
+    parents |= {leaf: str(draw.choice(inner)) for leaf in leaves}
+
+    def limits(name: str) -> dict[str, float]:
+        if not parents[name] or draw.random() < 0.4:
+            return {}
+        return {str(draw.choice([*kinds, "*"])): float(draw.integers(0, 4))}
+
+    own: dict[str, dict[str, float]] = {}
+    for name in [*leaves, *reversed(inner)]:  # leaves first, so that no queue has less than below
+        below = [own[one] for one, above in parents.items() if above == name and own.get(one)]
+        stated = not below or draw.random() < 0.5
+        own[name] = {
+            kind: sum(one.get(kind, 0.0) for one in below) + float(draw.integers(0, 4))
+            for kind in kinds
+        }
+        if not stated:
+            own[name] = {k: sum(one.get(k, 0.0) for one in below) for k in kinds}
+        elif name in leaves and draw.random() < 0.2:
+            own[name] = {}
+    for name, above in parents.items():
+        yield Queue(name, above, own[name], limits(name), limits(name))
+
+
+def random_limits(draw: np.random.Generator) -> Iterator[RunningLimit]:
+    """Limits of GPUs or jobs, of users, queues, users in queues, jobs or all."""
+    for _ in range(int(draw.integers(1, 3))):
+        most, jobs = int(draw.integers(0, 5)), draw.random() < 0.4
+        per = str(draw.choice(["user", "queue", "user_queue", "all"] + ([] if jobs else ["job"])))
+        queues = (str(draw.choice(["*", "a", "root", "root.*"])),)
+        users = (str(draw.choice(["*", "u", "v"])),)
+        yield RunningLimit(
+            per,
+            gpus=None if jobs else most,
+            jobs=most if jobs else None,
+            users=users,
+            queues=queues if draw.random() < 0.5 else ("*",),
+        )
+
+
+def random_classes(draw: np.random.Generator) -> Iterator[PriorityClass]:
+    """Three classes of one priority each; the priorities of jobs are 0 to 3."""
+    for level in (1, 2, 3):
+        preempts = "nothing" if draw.random() < 0.3 else "lower"
+        yield PriorityClass(f"c{level}", (level, level), preempts, bool(draw.random() < 0.7))
+
+
 def plain_view(table: MeasuredTable, before: RoundState, rules: OperatorRules) -> RoundView:
     """The round without the rules."""
     return CandidateBuilder(table, prune=rules.smallest_gang == 1).view(before)
 
 
-def sizes_in(view: RoundView, before: RoundState, rules: OperatorRules) -> dict[str, list[int]]:
-    """GPUs of the useful configurations of each job, by listing places on empty nodes."""
+def sizes_in(
+    view: RoundView, before: RoundState, rules: OperatorRules
+) -> dict[str, list[tuple[str, int]]]:
+    """Node type and GPUs of each job's useful configurations, by listing places on empty nodes."""
     return {
         known.job.name: _useful(view.problem, before, job, rules)
         for job, known in enumerate(view.states)
     }
 
 
-def _useful(problem: RoundProblem, before: RoundState, job: int, rules: OperatorRules) -> list[int]:
+def _useful(
+    problem: RoundProblem, before: RoundState, job: int, rules: OperatorRules
+) -> list[tuple[str, int]]:
     table, name = problem.candidates, before.jobs[job].job.name
     limits = [r for r in rules.rules if isinstance(r, GangLimit) and matches(name, r.jobs)]
     demands = [r for r in rules.rules if isinstance(r, NodeRule) and matches(name, r.jobs)]
@@ -157,7 +226,7 @@ def _useful(problem: RoundProblem, before: RoundState, job: int, rules: Operator
         return bool(table.node_class[a] == table.node_class[b] and as_fast and embeds)
 
     return [
-        int(table.gpus[b])
+        (before.cluster.node_types[table.node_class[b]].name, int(table.gpus[b]))
         for b in fit
         if not any(wins(a, b) and not (wins(b, a) and b < a) for a in fit if a != b)
     ]

@@ -20,6 +20,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, StrictOrder
 from tests.formulations.worlds.pairs import Pair, Wanted
 from tests.formulations.worlds.rounds import plain_level
@@ -69,6 +70,11 @@ def _old(last_start_s: float) -> JobState:
 _OLD = state(cluster(8, 8), _old(NOW_S - 50.0))
 _MINE = queued("a", 8, tenant="mine")
 _TREE = (CohortQuota("q", 2, parent="all", borrow=2, tenants=("mine",)), CohortQuota("all", 4))
+_QUEUES = (
+    Queue("all", nominal={"*": 8}),
+    Queue("mine", "all", {"*": 2}, borrow={"*": 2}),
+    Queue("theirs", "all", {"*": 6}, lend={"*": 3}),
+)
 _NO_A = GangLimit(("a",), least=99)
 _BOTH = state(cluster(8, 8), queued("a", 2), queued("b", 2))
 _QUOTAS = (TenantQuota("mine", 2, borrow_gpus=None), TenantQuota("theirs", 4))
@@ -80,6 +86,8 @@ RULE_PAIRS: dict[str, Pair] = {
         _ruled(state(cluster(8), _MINE, queued("b", 8, tenant="theirs")), _QUOTAS, (0, 4)),
     ),
     "rules.cohort_quota": _pair(state(cluster(8), _MINE), _TREE, (0, 4), (0, 8)),
+    "rules.queue": _pair(state(cluster(8), _MINE), _QUEUES, (0, 4), (0, 8)),
+    "rules.limit": _pair(state(cluster(8), _MINE), [RunningLimit("user", gpus=4)], (0, 4), (0, 8)),
     "rules.strict_order": Pair(
         _ruled(_BOTH, [StrictOrder(("a", "b"))], (0, 2), (1, 2)),
         _ruled(replace(_BOTH, jobs=_BOTH.jobs), [StrictOrder(("a", "b")), _NO_A], (1, 2)),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from morph_opt.core.domain import Allocation, Assignment, JobState, RoundState
 from morph_opt.core.domain.units import HOUR_S
+from morph_opt.scheduling.decision.rules.audit_organisation import Organisation
 from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
@@ -24,18 +25,21 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import (
+    PriorityClass,
+    Queue,
+    RunningLimit,
+)
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
-    NodePreference,
-    Priority,
-    StartBy,
     StrictOrder,
 )
 from morph_opt.scheduling.decision.rules.quota_tree import quota_trees
 
-Sizes = Callable[[str], Iterable[int]]
-"""Function from a job's name to the GPUs of the configurations in which it could start."""
+Sizes = Callable[[str], Iterable[tuple[str, int]]]
+"""Function from a job's name to node type and GPUs of each configuration in which it could start.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,10 @@ class Breach:
     word
         Name of the rule, as in its row: ``quota``, ``borrow``, ``minimum_run``,
         ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``,
-        ``cohort_quota``, ``strict_order``.
+        ``cohort_quota``, ``strict_order``, ``queue``, ``limit``.
     subject
-        Name of the job, or of the tenant for quotas of tenants.
+        Name of the job, of the tenant for quotas of tenants, or of the queue; for limits what the
+        jobs have in common.
     detail
         Part of the decision that breaks it.
     rule
@@ -63,8 +68,8 @@ class Breach:
 
     def __str__(self) -> str:
         stated = "" if self.rule is None else f" ({self.rule.words})"
-        kind = "tenant" if self.word in ("quota", "borrow") else "job"
-        return f"{self.word}: {kind} {self.subject}: {self.detail}{stated}"
+        kinds = {"quota": "tenant ", "borrow": "tenant ", "queue": "", "limit": ""}
+        return f"{self.word}: {kinds.get(self.word, 'job ')}{self.subject}: {self.detail}{stated}"
 
 
 class BrokenRuleError(Exception):
@@ -110,8 +115,11 @@ def audit(
             found += _in_maintenance(state, granted, rule)
         elif isinstance(rule, StrictOrder):
             found += _out_of_order(state, granted, rule)
-        elif not isinstance(rule, CohortQuota | Priority | NodePreference | StartBy):
+        elif isinstance(rule, PriorityClass):
+            found += _preempted(state, granted, rule)
+        elif isinstance(rule, _JOB_RULES):
             found += _of_jobs(state, granted, rule)
+    found += _of_organisation(state, granted, rules, sizes)
     found += _over_cohorts(state, granted, rules)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if any(quota.borrow_gpus != 0 for quota in quotas):
@@ -121,6 +129,7 @@ def audit(
 
 Granted = dict[str, Assignment]
 JobRule = MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit
+_JOB_RULES = (MinimumRun, RestartLimit, NonPreemptible, NodeRule, GangLimit)
 
 
 def _of_jobs(state: RoundState, granted: Granted, rule: JobRule) -> list[Breach]:
@@ -218,6 +227,60 @@ def _in_maintenance(state: RoundState, granted: Granted, rule: Maintenance) -> l
     return found
 
 
+def _of_organisation(
+    state: RoundState, granted: Granted, rules: OperatorRules, sizes: Sizes | None
+) -> list[Breach]:
+    """Return the breaches of queues and limits."""
+    queues = [rule for rule in rules.rules if isinstance(rule, Queue)]
+    limits = [rule for rule in rules.rules if isinstance(rule, RunningLimit)]
+    if not queues and not limits:
+        return []
+    organisation = Organisation(state, queues, limits)
+    staying = rules.only(
+        rule
+        for rule in rules.rules
+        if isinstance(rule, MinimumRun | NonPreemptible | PriorityClass)
+    )
+    of_jobs = rules.only(rule for rule in rules.rules if isinstance(rule, _JOB_RULES))
+    held = {job.job.name: job.running for job in state.jobs if job.running is not None}
+    kept = {
+        job.job.name: held[job.job.name]
+        for job in state.jobs
+        if job.running is not None and _kept_in_place(state, job, staying)
+    }
+    found = [
+        Breach("limit", " ".join(common) or "all jobs", detail, limit)
+        for limit in limits
+        for common, detail in organisation.over_limit(limit, granted, kept)
+    ]
+
+    def could_use(job: JobState, kind: str) -> float:
+        """Return the most GPUs of a type that a job could hold."""
+        if sizes is None:
+            return organisation.gpus(granted.get(job.job.name), kind)
+        mine = [
+            (name, gpus)
+            for name, gpus in sizes(job.job.name)
+            if organisation.has_type(name, kind) and organisation.is_within(job, name, gpus)
+        ]
+        most = organisation.gpus(job.running, kind)
+        return max(most, _could_use(state, job, of_jobs, lambda _: mine, held=int(most)))
+
+    for queue, detail in organisation.over_queues(granted, kept, could_use):
+        found.append(Breach("queue", queue.name, detail, queue))
+    return found
+
+
+def _preempted(state: RoundState, granted: Granted, rule: PriorityClass) -> list[Breach]:
+    """Return breaches by running jobs of a class that is not preempted."""
+    return [
+        Breach("no_preemption", job.job.name, f"is {_fate(after)} while it runs", rule)
+        for job in state.jobs
+        if not rule.preemptible and job.running is not None and rule.has(job.job)
+        if (after := granted.get(job.job.name)) != job.running
+    ]
+
+
 def _used(state: RoundState, granted: Granted, tenant: str) -> int:
     return sum(
         granted[job.job.name].placement.gpus
@@ -309,9 +372,12 @@ def _over_borrowed(
     return [Breach("borrow", borrower, detail)]
 
 
-def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Sizes) -> int:
+def _could_use(
+    state: RoundState, job: JobState, rules: OperatorRules, sizes: Sizes, held: int | None = None
+) -> int:
     """Return the most GPUs that a job could hold under the rules that name it."""
-    held = 0 if job.running is None else job.running.placement.gpus
+    if held is None:
+        held = 0 if job.running is None else job.running.placement.gpus
     name = job.job.name
     mine = [rule for rule in rules.rules if isinstance(rule, GangLimit | RestartLimit)]
     mine = [rule for rule in mine if matches(name, rule.jobs)]
@@ -322,7 +388,7 @@ def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Si
     limits = [rule for rule in mine if isinstance(rule, GangLimit)]
     allowed = (
         gpus
-        for gpus in sizes(name)
+        for _, gpus in sizes(name)
         if all(r.least <= gpus and (r.most is None or gpus <= r.most) for r in limits)
     )
     return max(held, max(allowed, default=0))
@@ -331,6 +397,8 @@ def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Si
 def _kept_in_place(state: RoundState, job: JobState, rules: OperatorRules) -> bool:
     """Return whether some rule forbids moving a running job."""
     for rule in rules.rules:
+        if isinstance(rule, PriorityClass) and not rule.preemptible and rule.has(job.job):
+            return True
         if not isinstance(rule, MinimumRun | NonPreemptible) or not matches(
             job.job.name, rule.jobs
         ):

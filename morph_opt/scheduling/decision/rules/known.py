@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from glob import escape
+
 from morph_opt.core.domain import Cluster, InputError
 from morph_opt.scheduling.decision.rules.model import Maintenance, NodeRule, OperatorRules
+from morph_opt.scheduling.decision.rules.organisation import ANY_TYPE, Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 
 
@@ -27,6 +30,18 @@ def require_known_nodes(rules: OperatorRules, cluster: Cluster) -> None:
                 ("node_rule.not_nodes", rule.not_nodes, nodes),
                 ("node_rule.only_gpu_types", rule.only_gpu_types, types),
                 ("node_rule.not_gpu_types", rule.not_gpu_types, types),
+            ]
+        elif isinstance(rule, RunningLimit):
+            fields = [("limit.gpu_types", rule.gpu_types, types)]
+        elif isinstance(rule, Queue):
+            fields = [
+                (f"queue.{word}", tuple(escape(name) for name in amounts), types)
+                for word, amounts in (
+                    ("nominal", rule.nominal),
+                    ("borrow", rule.borrow),
+                    ("lend", rule.lend),
+                )
+                if ANY_TYPE not in amounts
             ]
         for field, patterns, names in fields:
             for pattern in patterns:

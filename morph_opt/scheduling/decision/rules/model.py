@@ -13,6 +13,14 @@ from morph_opt.core.domain._validate import (
     require_name,
     require_unique,
 )
+from morph_opt.scheduling.decision.rules.organisation import (
+    PriorityClass,
+    Queue,
+    QueueTree,
+    RunningLimit,
+    require_classes,
+    require_queues,
+)
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
@@ -244,6 +252,9 @@ Rule = (
     | Priority
     | NodePreference
     | StartBy
+    | Queue
+    | PriorityClass
+    | RunningLimit
 )
 
 
@@ -259,11 +270,14 @@ class OperatorRules:
         Rank after the objective: as few running jobs as possible are moved or preempted.
     tighter_packing
         Rank after that: as few nodes per job as possible; stopping a job never counts as fewer.
+    dropped
+        Names of queues that were left out; what is below them is limited by nothing above it.
     """
 
     rules: tuple[Rule, ...] = ()
     fewer_moves: bool = False
     tighter_packing: bool = False
+    dropped: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
@@ -274,6 +288,22 @@ class OperatorRules:
             rule = f"{twice[1]!r} is listed twice for pool {twice[0]!r}"
             raise InputError(rule, field="cohort_quota.name")
         require_trees([rule for rule in self.rules if isinstance(rule, CohortQuota)])
+        queues = [rule for rule in self.rules if isinstance(rule, Queue)]
+        require_unique("queue.name", (queue.name for queue in queues))
+        require_queues(queues, self.dropped)
+        require_unique("class.name", (one.name for one in self.classes))
+        require_classes(self.classes)
+
+    @property
+    def classes(self) -> tuple[PriorityClass, ...]:
+        """Priority classes."""
+        return tuple(rule for rule in self.rules if isinstance(rule, PriorityClass))
+
+    @property
+    def tree(self) -> QueueTree:
+        """Queues by name and path."""
+        queues = tuple(rule for rule in self.rules if isinstance(rule, Queue))
+        return QueueTree(queues, self.dropped)
 
     @property
     def smallest_gang(self) -> int:
@@ -282,14 +312,16 @@ class OperatorRules:
 
     def without(self, dropped: Rule) -> OperatorRules:
         """Return the rules without one of them."""
-        kept = tuple(rule for rule in self.rules if rule is not dropped)
-        return OperatorRules(kept, self.fewer_moves, self.tighter_packing)
+        return self.only(rule for rule in self.rules if rule is not dropped)
 
     def only(self, kept: Iterable[Rule]) -> OperatorRules:
         """Return the rules with only these."""
         chosen = list(kept)
         rules = tuple(rule for rule in self.rules if any(rule is other for other in chosen))
-        return OperatorRules(rules, self.fewer_moves, self.tighter_packing)
+        queues, left = (
+            {rule.name for rule in some if isinstance(rule, Queue)} for some in (self.rules, rules)
+        )
+        return replace(self, rules=rules, dropped=self.dropped | (queues - left))
 
     def with_node_like(self, cluster: Cluster, like: int, name: str) -> OperatorRules:
         """Return the rules for a cluster with one more node, under the rules of node ``like``.

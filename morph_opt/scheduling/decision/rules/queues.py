@@ -15,6 +15,7 @@ from morph_opt.core.domain._validate import (
 )
 from morph_opt.core.domain.round_state import MOST_S
 from morph_opt.core.domain.units import HOUR_S
+from morph_opt.scheduling.decision.rules.organisation import require_no_cycle
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 
 _SHOWN = 4
@@ -49,6 +50,8 @@ class CohortQuota:
         Amount of each entry of ``jobs``, wherever it runs; () where its GPUs are counted.
     node_types
         Patterns of the types of nodes on which they are counted; () for all.
+    owners_first
+        Whether amounts that its jobs and those below it could use are not lent.
     used
         Amount that is used by others than the jobs of the round.
     note
@@ -65,6 +68,7 @@ class CohortQuota:
     jobs: tuple[str, ...] = ()
     amounts: tuple[float, ...] = ()
     node_types: tuple[str, ...] = ()
+    owners_first: bool = False
     used: float = 0.0
     note: str = ""
 
@@ -244,14 +248,11 @@ def require_trees(quotas: Iterable[CohortQuota]) -> None:
     InputError
         With the name of one of them.
     """
-    parent = {(quota.pool, quota.name): quota.parent for quota in quotas}
-    for (pool, name), first in parent.items():
-        seen, at = {name}, first
-        while at and (pool, at) in parent:
-            if at in seen:
-                raise InputError(f"{at!r} is below itself", field="cohort_quota.parent")
-            seen.add(at)
-            at = parent[pool, at]
+    pools: dict[str, dict[str, str]] = {}
+    for quota in quotas:
+        pools.setdefault(quota.pool, {})[quota.name] = quota.parent
+    for parents in pools.values():
+        require_no_cycle(parents, "cohort_quota.parent")
 
 
 QUEUE_RULES = (CohortQuota, NodePreference, Priority, StrictOrder)

@@ -30,11 +30,16 @@ def require_kept(
     position = {known.job.name: job for job, known in enumerate(view.states)}
 
     @cache
-    def largest() -> Floats:
-        return could_use(view, _allowed(view, rules))
+    def largest() -> list[tuple[str, Floats]]:
+        allowed, on = _allowed(view, rules), view.problem.candidates.node_class
+        return [
+            (kind.name, could_use(view, allowed & (on == at)))
+            for at, kind in enumerate(state.cluster.node_types)
+        ]
 
-    def sizes(name: str) -> list[int]:
-        return [int(largest()[position[name]])]
+    def sizes(name: str) -> list[tuple[str, int]]:
+        job = position[name]
+        return [(kind, int(gpus[job])) for kind, gpus in largest()]
 
     broken = audit(state, allocation, rules, sizes)
     if broken:

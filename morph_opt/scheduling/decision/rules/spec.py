@@ -19,6 +19,12 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import (
+    ANY_TYPE,
+    PriorityClass,
+    Queue,
+    RunningLimit,
+)
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
@@ -40,6 +46,9 @@ KINDS: dict[str, type[Rule]] = {
     "priority": Priority,
     "node_preference": NodePreference,
     "start_by": StartBy,
+    "queue": Queue,
+    "class": PriorityClass,
+    "limit": RunningLimit,
 }
 """Class of rule by the name of its table array, ``[[quota]]`` and so on."""
 
@@ -78,15 +87,18 @@ def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRule
 
 def rules_of(document: Fields) -> OperatorRules:
     """Return the rules of a table with `RULE_FIELDS`: arrays named as in `KINDS`, and flags."""
-    flags = [document.flag(name, False) for name in FLAGS]
     found = [
         _rule(row, kind)
         for name in document
         if (kind := KINDS.get(name)) is not None
-        for row in document.objects(name, names_of(kind))
+        for row in document.objects(name, (*names_of(kind, *_INTERNAL), *_SHORT.get(kind, ())))
     ]
     try:
-        return OperatorRules(tuple(found), *flags)
+        return OperatorRules(
+            tuple(found),
+            document.flag("fewer_moves", False),
+            document.flag("tighter_packing", False),
+        )
     except InputError as error:
         raise document.error(error.field, error.rule) from error
 
@@ -96,13 +108,31 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
     data: dict[str, Any] = {flag: True for flag in FLAGS if getattr(rules, flag)}
     names = {kind: name for name, kind in KINDS.items()}
     for rule in rules.rules:
-        row = {name: value for name, value in plain(rule).items() if value not in (None, [])}
+        fields = plain(rule, *_INTERNAL)
+        row = {name: value for name, value in fields.items() if value not in (None, [])}
         if isinstance(rule, TenantQuota) and rule.borrow_gpus is None:
             row["borrow_gpus"] = "unlimited"
+        if isinstance(rule, Queue):
+            row = {name: value for name, value in row.items() if value not in ({}, "")}
         data.setdefault(names[type(rule)], []).append(row)
     return data
 
 
+_SHORT: dict[type[Rule], tuple[str, ...]] = {Queue: ("gpus",)}
+"""Further fields of a table."""
+
+_INTERNAL = ("owners_first",)
+"""Fields that no table has."""
+
+
 def _rule(row: Fields, kind: type[Rule]) -> Rule:
-    unlimited = kind is TenantQuota and row.raw("borrow_gpus", 0) == "unlimited"
-    return row.make(kind, **({"borrow_gpus": None} if unlimited else {}))
+    given: dict[str, Any] = {}
+    if kind is TenantQuota and row.raw("borrow_gpus", 0) == "unlimited":
+        given = {"borrow_gpus": None}
+    if kind is Queue:
+        if row.given("gpus") and row.given("nominal"):
+            raise row.error("gpus", "must be left out where nominal is given")
+        for name, short in (("nominal", "gpus"), ("borrow", "borrow"), ("lend", "lend")):
+            if row.given(short) and not isinstance(row.raw(short), dict):
+                given[name] = {ANY_TYPE: row.number(short, least=0.0)}
+    return row.make(kind, **given)

@@ -14,6 +14,8 @@ from morph_opt.scheduling.decision.rules.model import (
     OperatorRules,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import QueueTree, RunningLimit
+from morph_opt.scheduling.decision.rules.owned import quotas_of
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.decision.rules.quota_tree import quota_trees
@@ -27,25 +29,33 @@ def stranded_jobs(
     Maintenance windows and restart limits end, so they strand no job. GPUs that a tenant may borrow
     count as its own.
     """
-    limiting = [r for r in rules.rules if isinstance(r, _Limiting)]
+    quotas, tree = quotas_of(rules, cluster), rules.tree
+    limiting = [*(rule for rule in rules.rules if isinstance(rule, _OfJobs)), *quotas]
     if not limiting:
         return ()
     builder = CandidateBuilder(belief, prune=False)
-    quotas = [rule for rule in limiting if isinstance(rule, CohortQuota)]
     most = {place: node.could for place, node in quota_trees(quotas).items()}
     found: list[tuple[Job, str]] = []
     for job in jobs:
-        mine = [rule for rule in limiting if _names(rule, job)]
+        mine = [rule for rule in limiting if _names(rule, job, tree)]
         if mine and not _can_run(job, mine, most, builder, cluster):
-            words = "; ".join(rule.words for rule in mine)
+            stated = [tree.of(job.tenant) if _is_queue(rule) else rule for rule in mine]
+            words = "; ".join(dict.fromkeys(rule.words for rule in stated if rule is not None))
             found.append((job, f"the operator's rules leave it no configuration ({words})"))
     return tuple(found)
 
 
-_Limiting = GangLimit | NodeRule | TenantQuota | CohortQuota
+_OfJobs = GangLimit | NodeRule | TenantQuota | RunningLimit
+_Limiting = _OfJobs | CohortQuota
 
 
-def _names(rule: _Limiting, job: Job) -> bool:
+def _is_queue(rule: _Limiting) -> bool:
+    return isinstance(rule, CohortQuota) and rule.owners_first
+
+
+def _names(rule: _Limiting, job: Job, tree: QueueTree) -> bool:
+    if isinstance(rule, RunningLimit):
+        return bool(rule.named(job, tree))
     if isinstance(rule, TenantQuota):
         return rule.tenant == job.tenant
     if isinstance(rule, CohortQuota):
@@ -74,11 +84,13 @@ def _can_run(
     usable = [sum(node.type == kind for node in allowed) for kind in cluster.node_types]
     configurations = builder.all_of(job, cluster)
     trees = [rule for rule in mine if isinstance(rule, CohortQuota)]
+    limits = [rule for rule in mine if isinstance(rule, RunningLimit)]
 
     def within(kind: int, gpus: float) -> bool:
-        """Return whether no tree of quotas is too small for GPUs of a node type."""
-        name = cluster.node_types[kind].name
-        return all(
+        """Return whether no tree of quotas or limit is too small for GPUs of a node type."""
+        name, gpu_type = cluster.node_types[kind].name, cluster.node_types[kind].gpu_type.name
+        most = min((_most(rule) for rule in limits if rule.counts_on(gpu_type)), default=math.inf)
+        return gpus <= most and all(
             rule.amount_of(job.tenant, job.name, gpus) <= could[rule.pool, rule.name]
             for rule in trees
             if rule.counts_on(name)
@@ -93,3 +105,10 @@ def _can_run(
             strict=True,
         )
     )
+
+
+def _most(limit: RunningLimit) -> float:
+    """Return the most GPUs of one job under a limit."""
+    if limit.jobs == 0:
+        return 0.0
+    return math.inf if limit.gpus is None else limit.gpus
