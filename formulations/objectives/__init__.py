@@ -84,6 +84,40 @@ def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) ->
     )
 
 
+def with_losses(
+    problem: RoundProblem, levels: tuple[Level, ...], lost_s: Floats
+) -> tuple[Level, ...]:
+    """Return the levels with the work that stops and moves of running jobs lose.
+
+    A round's value of a job is what the seconds of a round on its GPUs are worth. So a stop costs
+    its stay's value for each round's length of progress and start-up that it loses, and a move for
+    the progress alone, as its start-up is in its own value.
+
+    Parameters
+    ----------
+    lost_s
+        Seconds of progress that a stop or move loses, shape (J,); NaN for jobs that lose nothing,
+        whose values stay as they are.
+    """
+    jobs, members = problem.jobs, problem.options.members
+    counted = np.isfinite(lost_s) & jobs.running
+    if not counted.any():
+        return levels
+    mine = np.flatnonzero(counted[members.job])
+    job, starts = members.job[mine], members.starts[mine]
+    rounds = jobs.restart_s[job] + np.where(starts, 0.0, lost_s[job])
+    rounds /= problem.interval_s
+    found: list[Level] = []
+    for level in levels:
+        stay = np.zeros(jobs.count)
+        np.maximum.at(stay, job[~starts], level.worth[mine][~starts])
+        worth, value = level.worth.copy(), level.value.copy()
+        worth[mine] += stay[job] * rounds
+        np.add.at(value, members.option[mine], stay[job] * rounds)
+        found.append(Level(level.name, level.unit, value, worth))
+    return tuple(found)
+
+
 def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[Level, ...]:
     """Return total normalised speed, restarts amortised (Morphling, MLSys'25).
 

@@ -163,7 +163,13 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster) -> JobState:
         for name, known in (("running", RUNNING), ("last_held", LAST_HELD))
     }
     found = row.make(JobState, job=job, **held)
-    for name in ("submission_s", "first_start_s", "last_start_s", "last_stop_s"):
+    for name in (
+        "submission_s",
+        "first_start_s",
+        "last_start_s",
+        "last_stop_s",
+        "checkpointed_s",
+    ):
         instant_s = row.raw(name, None)
         if instant_s is not None and instant_s > time_s:
             rule = f"must not be later than time_s = {time_s:g}, got {instant_s:g}"

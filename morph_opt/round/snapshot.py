@@ -105,6 +105,8 @@ _OPTIONAL = (
     "resume_s",
     "migrate_s",
     "last_held",
+    "checkpointed_s",
+    "checkpoint_s",
     *OPTIONAL,
     *QUEUED,
 )

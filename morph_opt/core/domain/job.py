@@ -95,6 +95,9 @@ class Job:
     times_out
         Whether its time limit ends it before its work is done; ``iterations`` end there.
 
+    checkpoint_s
+        Seconds of progress between two checkpoints; 0 if a stop loses none, None if unknown.
+
     Raises
     ------
     InputError
@@ -121,6 +124,7 @@ class Job:
     user: str = ""
     priority: float = 0.0
     times_out: bool = False
+    checkpoint_s: float | None = None
 
     def __post_init__(self) -> None:
         take_own(self)
@@ -137,6 +141,8 @@ class Job:
         if self.time_limit_s is not None:
             require_finite("time_limit_s", self.time_limit_s, above=0.0)
             require_finite("time_limit_s", self.time_limit_s, at_most=LATEST_S)
+        if self.checkpoint_s is not None:
+            require_finite("checkpoint_s", self.checkpoint_s, at_least=0.0, at_most=LATEST_S)
         if self.nodes is not None:
             most = self.requested_gpus
             require_int("nodes", self.nodes, at_least=1, at_most=most)

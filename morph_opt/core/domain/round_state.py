@@ -66,6 +66,9 @@ class JobState:
         (``first_start_s``) may be among them and does not count.
     first_start_s, last_start_s, last_stop_s
         Instants of the first and latest (re)start and the latest preemption; None before that.
+    checkpointed_s
+        Instant of a running job's last checkpoint, after which its progress is lost when it is
+        stopped or moved; None if it loses none.
     """
 
     job: Job
@@ -84,6 +87,7 @@ class JobState:
     resume_s: float | None = None
     migrate_s: float | None = None
     last_held: Assignment | None = None
+    checkpointed_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations_done", "restart_left_s", "restart_s", "executed_s", "queued_s"):
@@ -98,6 +102,11 @@ class JobState:
         if self.running is not None and self.last_held is not None:
             rule = "must be left to queued jobs"
             raise InputError(rule, field=f"job {self.job.name}: last_held")
+        if self.checkpointed_s is not None:
+            require_finite("checkpointed_s", self.checkpointed_s, at_least=0.0, at_most=MOST_S)
+            if self.running is None:
+                rule = "must be left to running jobs"
+                raise InputError(rule, field=f"job {self.job.name}: checkpointed_s")
         if self.resume_s is not None or self.migrate_s is not None:
             _ = self.prices  # refuses what does not ascend
 

@@ -167,6 +167,8 @@ def _content(job: Job) -> tuple[str, ...]:
         content = (*content, repr(float(job.deadline_s)))
     if job.feedback_iterations is not None:
         content = (*content, f"feedback {job.feedback_iterations}")
+    if job.checkpoint_s is not None:
+        content = (*content, f"checkpoint {job.checkpoint_s}")
     for resource in SIDES:
         if resource.optional and resource.asked and getattr(job, resource.asked):
             content = (*content, f"{resource.asked} {float(getattr(job, resource.asked))!r}")

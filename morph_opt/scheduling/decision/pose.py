@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import Ints
-from formulations.objectives import favoured, guarantee
+from formulations.arrays import Floats, Ints
+from formulations.objectives import favoured, guarantee, with_losses
 from formulations.round.rules import without_row
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.core.domain import Cluster, RoundState
@@ -257,6 +257,7 @@ class RoundPoser:
         if due.rows or due.reservation:
             view = replace(view, problem=due.applied(view.problem))
         goals = goals_of(self.objective, view.problem, data)
+        goals = with_losses(view.problem, goals, _lost_s(state))
         goals = (*ranks_above(view.problem, state, rules, goals[-1]), *goals)
         ranks = (*preferences(view.problem, state, rules), *ranks_below(view.problem, rules))
         fallback = self._fallback(view.problem, goals)
@@ -277,6 +278,12 @@ def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, i
         tuple(zip(members.job[own].tolist(), how[own].tolist(), strict=True))
         for own in map(slice, first.tolist(), last.tolist())
     ]
+
+
+def _lost_s(state: RoundState) -> Floats:
+    """Return the seconds of progress that a stop of each job loses, shape (J,); NaN for none."""
+    since = [known.checkpointed_s for known in state.jobs]
+    return np.asarray([np.nan if at is None else max(0.0, state.time_s - at) for at in since])
 
 
 def _fresh_name(cluster: Cluster) -> str:

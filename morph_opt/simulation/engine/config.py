@@ -144,6 +144,8 @@ class ReplayConfig:
 
     def checkpoint_of(self, job: Job) -> float:
         """Return seconds of progress between two checkpoints of a job; 0 if a stop loses none."""
+        if job.checkpoint_s is not None:
+            return job.checkpoint_s
         return float(self.checkpoint_s_by_model.get(job.model, self.checkpoint_s))
 
     def first_start_of(self, model: str) -> float:

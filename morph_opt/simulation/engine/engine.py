@@ -367,7 +367,10 @@ class Engine:
     def _saved_s(self, live: LiveJob, now_s: float) -> float:
         """Return seconds of progress in the open segment up to its last checkpoint."""
         progressed_s, step_s = live.progressed_s(now_s), self._config.checkpoint_of(live.job)
-        return math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
+        if step_s <= 0.0:
+            return progressed_s
+        first_s = 0.0 if live.saved_s is None else live.saved_s
+        return first_s + math.floor((progressed_s - first_s) / step_s) * step_s
 
     def _kept_s(self, live: LiveJob) -> float:
         """Return seconds of progress in the open segment that a stop by the policy leaves."""
@@ -463,7 +466,11 @@ class Engine:
 
     def _snapshot(self) -> RoundState:
         now_s = self.now_s
-        jobs = tuple(live.snapshot(now_s) for live in self._active.values())
+        loses = self._config.at_stop == "checkpoint"
+        jobs = tuple(
+            live.snapshot(now_s, self._saved_s(live, now_s) if loses else None)
+            for live in self._active.values()
+        )
         return unchecked(
             RoundState,
             {

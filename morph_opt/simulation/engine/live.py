@@ -38,6 +38,9 @@ class LiveJob:
     stretches
         Instant, iterations and seconds per iteration of each stretch of the open segment; empty
         while its speed has not changed.
+    saved_s
+        Seconds of progress in the open segment at the checkpoint that a state has of it; None if it
+        has none, and then checkpoints count from the beginning of the progress.
     shared_s, shared_since_s
         Seconds next to former partners in the open segment, and the instant at which the present
         one came.
@@ -63,6 +66,7 @@ class LiveJob:
     iteration_s: float = 1.0
     finish_s: float = math.inf
     stretches: tuple[tuple[float, float, float], ...] = ()
+    saved_s: float | None = None
     shared_s: float = 0.0
     shared_since_s: float | None = None
     closed_gpu_s: float = 0.0
@@ -95,7 +99,7 @@ class LiveJob:
         self.iteration_s = iteration_s
         left = self.job.iterations - self.done_iterations
         self.finish_s = self.progress_s + left * iteration_s
-        self.stretches, self.shared_s = (), 0.0
+        self.stretches, self.shared_s, self.saved_s = (), 0.0, None
         self.shared_since_s = None if assignment.partner is None else now_s
         self.starts += 1
         self.serial += 1
@@ -131,6 +135,8 @@ class LiveJob:
             live.progress_s = min(live.start_s + known.restart_s, now_s)
         live.iteration_s = iteration_s
         progressed_s = now_s - live.progress_s
+        if known.checkpointed_s is not None:
+            live.saved_s = max(0.0, known.checkpointed_s - live.progress_s)
         if progressed_s > 0.0:
             done = min(known.iterations_done, progressed_s / iteration_s)
             live.done_iterations -= done
@@ -206,8 +212,14 @@ class LiveJob:
         since_s = self.shared_since_s
         return self.shared_s + (0.0 if since_s is None else now_s - since_s)
 
-    def snapshot(self, now_s: float) -> JobState:
-        """Return what a policy may know of the job at a boundary."""
+    def snapshot(self, now_s: float, saved_s: float | None = None) -> JobState:
+        """Return what a policy may know of the job at a boundary.
+
+        Parameters
+        ----------
+        saved_s
+            Seconds of progress in the open segment that a stop leaves; None if it leaves all.
+        """
         open_s = shared_s = left_s = 0.0
         if self.running is not None:
             open_s, shared_s = now_s - self.start_s, self._shared_until(now_s)
@@ -230,9 +242,13 @@ class LiveJob:
                 "last_held": self.last_held,
             }
             still = self.still = self.serial, self.last_held, same
+        checkpointed_s = None
+        if saved_s is not None and self.running is not None:
+            checkpointed_s = now_s - (self.progressed_s(now_s) - saved_s)
         return unchecked(
             JobState,
             still[2],
+            checkpointed_s=checkpointed_s,
             iterations_done=self.iterations_at(now_s),
             restart_left_s=left_s,
             attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
