@@ -18,6 +18,7 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import by_content, distinct_rows, of_rows
 from formulations.node_pattern.patterns import Vector
 from formulations.parameters import PATTERNS
+from formulations.resources import UPLINK
 from formulations.round.candidates import amounts
 from formulations.round.tables import RoundProblem, Scope
 from formulations.tolerances import DECIMALS, FEASIBILITY, ROUNDING
@@ -128,6 +129,14 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     at most ``worst`` of it per GPU, so together at most ``worst x GPUs``.
     """
     return _scarce(_worst_side(problem)[node_class], problem.nodes.capacity[node_class])
+
+
+def side_is_scarce(problem: RoundProblem) -> bool:
+    """Return whether threads or memory can run out on a node before its GPUs, on any class."""
+    return any(
+        np.any((short := scarce_resources(problem, t)[1:]) != UPLINK + 1)
+        for t in range(problem.nodes.classes)
+    )
 
 
 def _worst_side(problem: RoundProblem) -> Floats:

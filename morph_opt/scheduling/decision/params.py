@@ -118,7 +118,7 @@ class NamedParams(Params):
 
     cut_columns: int = 10_000
     """Number of columns with named nodes up to which nodes are named once a choice has no nodes,
-    whatever the ratio."""
+    whatever the ratio, if threads or memory may run out on a node before its GPUs."""
 
     counted: int = 20_000
     """Largest number of options of a round for which columns with named nodes are counted."""

@@ -15,6 +15,7 @@ from formulations.arrays import Ints
 from formulations.knapsack import placed_by_places
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import LinearModel
+from formulations.node_pattern.cells import side_is_scarce
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import kept
 from formulations.round.decode import (
@@ -348,9 +349,14 @@ class RoundSolver:
         return min(most.cuts, max(most.few_cuts, most.cut_columns // built.model.columns))
 
     def _is_named_now(self, problem: RoundProblem, built: RoundModel) -> bool:
-        """Return whether nodes are named now that a choice of the model has none."""
+        """Return whether nodes are named now that a choice of the model has none.
+
+        Where GPUs alone run out, few cuts do, and each is strong.
+        """
         named = self._params.named
-        most = max(named.cut_columns, named.cut_share * built.model.columns)
+        most = named.cut_share * built.model.columns
+        if side_is_scarce(problem):
+            most = max(named.cut_columns, most)
         return self._may_name(problem) and self._may_be_named(problem, most)
 
     def _may_name(self, problem: RoundProblem) -> bool:
