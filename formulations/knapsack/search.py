@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import nextafter
 from operator import le, sub
 
 import numpy as np
 
-from formulations.arrays import Ints
+from formulations.arrays import Floats, Ints
 from formulations.knapsack.distinct import DistinctNodes, Gang
 from formulations.knapsack.placing import placed
 from formulations.knapsack.tables import Tables
@@ -125,6 +126,67 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
     return choice
 
 
+class _Offers:
+    """Items of each place by what they need and what they are worth.
+
+    Parameters
+    ----------
+    goals
+        Number of goals that count, from the first one on.
+
+    Attributes
+    ----------
+    rows
+        Table of each goal, shape (D + 1, states).
+    states
+        Number of states of a table.
+    """
+
+    def __init__(self, tables: Tables, goals: int) -> None:
+        items = tables.items
+        self._start: list[int] = items.start.tolist()
+        self._step = np.asarray(tables.step, dtype=np.int64)
+        self._gpus = list(np.ascontiguousarray(items.gpus.T))
+        self._values = [goal.value for goal in tables.goals[:goals]]
+        self.rows = [table.reshape(table.shape[0], -1) for table in tables.tables[:goals]]
+        self.states = int(self.rows[0].shape[1])
+
+    def reaching(
+        self,
+        place: int,
+        state: int,
+        left: Sequence[int],
+        had: Sequence[float],
+        least: Sequence[float],
+    ) -> tuple[Ints, Floats]:
+        """Return the items of a place that fit and may reach every goal's least value.
+
+        Parameters
+        ----------
+        state, left
+            State before the place, and the GPUs left of each class.
+        had, least
+            Values of the goals by the places before, and values to be reached.
+
+        Returns
+        -------
+        tuple
+            Items, ascending, and their bounds of the last goal.
+        """
+        start = self._start[place]
+        mine = slice(start, self._start[place + 1])
+        # A state that does not exist is below 0 and of an item that does not fit.
+        after = state - self._step[mine]
+        fine, bound = np.ones(after.size, dtype=bool), np.zeros(0)
+        for gpus, free in zip(self._gpus, left, strict=True):
+            fine &= gpus[mine] <= free
+        for value, rows, worth, must in zip(self._values, self.rows, had, least, strict=True):
+            bound = worth + value[mine] + rows[place + 1, after]
+            fine &= bound >= must
+        found = np.flatnonzero(fine)
+        return start + found, bound[found]
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """One item taken by the search, with the state before it."""
@@ -153,11 +215,11 @@ class _Search:
         # Number of whole choices without nodes.
         self._in_vain = 0
         items, nodes = tables.items, problem.nodes
-        self._start: list[int] = items.start.tolist()
+        self._jobs = items.job.size
         self._option: list[int] = items.option.tolist()
         ranks = range(tables.rank + 1)
         self._worths: list[list[float]] = [tables.goals[at].value.tolist() for at in ranks]
-        self._rows = [tables.rows(at) for at in ranks]
+        self._offers = _Offers(tables, len(ranks))
         # Values that a decision must reach of the goals that rank higher.
         self._least = tables.least[: tables.rank]
         self._gpus = [tuple(own) for own in items.gpus.tolist()]
@@ -175,7 +237,7 @@ class _Search:
         self._taken: list[_Taken] = []
         self._gangs: list[tuple[Gang, ...]] = [()] * nodes.classes
         self._left = items.capacity
-        self._at, self._worth = len(self._rows[0][0]) - 1, [0.0] * len(ranks)
+        self._at, self._worth = self._offers.states - 1, [0.0] * len(ranks)
         if not items.goals:
             self._worth[0] -= items.promised
 
@@ -197,7 +259,7 @@ class _Search:
         Example: two jobs on one GPU, worth 3 and 2. Job 0 takes its GPU (bound 3), job 1 nothing: a
         whole choice, worth 3. Job 0 without a GPU has bound 2 <= 3 and is dropped untried.
         """
-        seen, jobs = 0, len(self._start) - 1
+        seen, jobs = 0, self._jobs
         most = np.inf if most_whole is None else most_whole
         untried = [self._ranked()]
         while untried and seen < most_nodes and self._in_vain < most and not late():
@@ -223,22 +285,14 @@ class _Search:
 
     def _ranked(self) -> list[tuple[int, int, float]]:
         """Return the next job's items that may improve the best decision, most promising last."""
-        place, step = len(self._taken), self._tables.step
-        *higher, (own, worth, rest) = [
-            (values, had, rows[place + 1])
-            for values, had, rows in zip(self._worths, self._worth, self._rows, strict=True)
+        least, grain = nextafter(self._value + self._same, np.inf), self._grain
+        items, bounds = self._offers.reaching(
+            len(self._taken), self._at, self._left, self._worth, [*self._least, least]
+        )
+        found = [
+            (round(bound / grain), -item, bound)
+            for item, bound in zip(items.tolist(), bounds.tolist(), strict=True)
         ]
-        at, left, least, grain = self._at, self._left, self._value + self._same, self._grain
-        found = []
-        for item in range(self._start[place], self._start[place + 1]):
-            if all(map(le, self._gpus[item], left)):
-                state = at - step[item]
-                bound = worth + own[item] + rest[state]
-                if bound > least and all(
-                    had + values[item] + row[state] >= must
-                    for (values, had, row), must in zip(higher, self._least, strict=True)
-                ):
-                    found.append((round(bound / grain), -item, bound))
         found.sort()
         return found
 
