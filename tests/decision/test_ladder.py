@@ -6,6 +6,7 @@ What tables decide of such rounds is held in `tests.decision.test_knapsack`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +99,32 @@ def test_value_and_bound_against_brute_force(kind: str, block: int) -> None:
         solved = climbed(problem, level)
         assert solved.outcome.status is Status.OPTIMAL, (kind, block, at)
         kept_to(problem, level, solved, truth)
+
+
+@pytest.mark.parametrize("reach", [0.02, 0.3])
+@pytest.mark.parametrize("kind", ["gpus", "side", "everything"])
+def test_options_of_good_decisions_are_tried_first_and_prove_no_more_than_is_true(
+    kind: str, reach: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = LadderParams(reach=reach, reach_from=1, core=CoreParams(partial_choices=1))
+    exact, tried = climb.Climb._exact, list[float]()
+
+    def noted(
+        self: climb.Climb, at: Any, kept: Any, nodes: Any = None, least: float = -np.inf
+    ) -> None:
+        tried.append(least)
+        exact(self, at, kept, nodes, least)
+
+    monkeypatch.setattr(climb.Climb, "_exact", noted)
+    for at in range(15):
+        draw = np.random.default_rng((at, 35))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        level = random_level(draw, problem)
+        truth = oracle.best(problem, [level]).value(level)
+        solved = climbed(problem, level, params=params)
+        assert solved.outcome.status is Status.OPTIMAL, (kind, at)
+        kept_to(problem, level, solved, truth)
+    assert np.isfinite(tried).any()
 
 
 @pytest.mark.parametrize("block", range(16))

@@ -230,13 +230,33 @@ class Climb:
             # Prices know no nodes, on which the price of such a start depends.
             self._exact(at, None)
         elif tables is not None and reaches and small and not self._gave_up:
-            kept = tables.items.option[tables.in_reach(state.value)]
-            kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
-            self._exact(at, kept)
+            self._in_reach(at, tables)
         elif self._is_tiny(problem):
             self._exact(at, None)
         else:
             self._by_prices(at)
+
+    def _in_reach(self, at: _Level, tables: Tables) -> None:
+        """Solve the exact round over options of better decisions, first over those of good ones.
+
+        No decision worth ``good`` or more has another option than those in its reach (theorem 4 of
+        knapsack.md), so the first round either proves its decision or is worth less and makes the
+        second one smaller.
+        """
+        problem, state = at.problem, at.state
+
+        def starts(least: float) -> Ints:
+            kept = tables.items.option[tables.in_reach(least)]
+            return np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
+
+        kept = starts(state.value)
+        good = state.bound - self._params.reach * abs(state.bound)
+        if kept.size >= self._params.reach_from and state.value < good:
+            self._exact(at, starts(good), least=good)
+            if self._done(at):
+                return
+            kept = starts(state.value)
+        self._exact(at, kept)
 
     def _is_tiny(self, problem: RoundProblem) -> bool:
         """Return whether the exact round costs less than prices; see `TinyParams`."""
@@ -473,10 +493,17 @@ class Climb:
             state.step = "residual"
         return True
 
-    def _exact(self, at: _Level, kept: Ints | None, nodes: int | None = None) -> None:
+    def _exact(
+        self,
+        at: _Level,
+        kept: Ints | None,
+        nodes: int | None = None,
+        least: float = -np.inf,
+    ) -> None:
         """Solve the exact round over candidates ``kept``, None for all; take decision and bound.
 
-        ``kept`` must contain every candidate of a better decision, or the bound is false.
+        ``kept`` must contain every candidate of a better decision worth ``least`` or more, or the
+        bound is false.
         """
         problem, level, state = at.problem, at.level, at.state
         part = with_candidates(problem, level, kept)
@@ -486,7 +513,7 @@ class Climb:
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
-            state.bounded(-np.inf, "solver")
+            state.bounded(least, "solver")
             return
         if solved.selection is not None:
             state.better(problem, level, part.merged(solved.selection, solved.selection))
@@ -495,7 +522,8 @@ class Climb:
         sure = self._params.tolerances
         largest = float(np.abs(part.level.value).max(initial=0.0))
         size = min(largest, sure.wide * max(abs(proven), abs(state.value)))
-        state.bounded(max(proven + unsure(problem, size, sure), state.value), "solver")
+        proven = max(proven + unsure(problem, size, sure), least)
+        state.bounded(max(proven, state.value), "solver")
         if problem.nodes.count <= self._params.tiny.nodes and not at.reached:
             # A solver's first decisions of a hard round may be worth less than what runs.
             state.better(problem, level, keep_and_fill(problem, level))

@@ -314,6 +314,12 @@ class LadderParams(Params):
     small: int = 2_000
     """Number of candidates below which the exact round costs less than residual rounds."""
 
+    reach: float = 0.04
+    """Loss against the bound, as a share of it, of decisions whose options are tried first."""
+
+    reach_from: int = 500
+    """Least number of options of better decisions for which fewer are tried first (0020)."""
+
     exact_columns: int = 8_000
     """Largest number of columns of the last exact round."""
 
