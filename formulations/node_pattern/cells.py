@@ -134,8 +134,7 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
 def side_is_scarce(problem: RoundProblem) -> bool:
     """Return whether threads or memory can run out on a node before its GPUs, on any class."""
     return any(
-        np.any(scarce_resources(problem, t)[1:] != UPLINK + 1)
-        for t in range(problem.nodes.classes)
+        np.any(scarce_resources(problem, t)[1:] != UPLINK + 1) for t in range(problem.nodes.classes)
     )
 
 
