@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from morph_opt.core.domain.quotas import Quota
-from morph_opt.inputs.kueue.kube import Expression, Toleration
+from morph_opt.inputs.kueue.kube import HOST, Expression, Toleration
 from morph_opt.inputs.kueue.queues import (
     Cohort,
     Flavor,
@@ -255,26 +255,49 @@ def _boost(row: Case, features: Case) -> int:
 def held_of(row: Case, features: Case | None = None) -> Held:
     """Return a workload of a case that holds quota."""
     admission = row.get("admission") or {"cluster_queue": "", "pod_sets": []}
-    placed = tuple(
-        Placed(
-            one["name"],
-            one["count"],
-            one["flavors"],
-            {r: exact(amount) for r, amount in one["usage"].items()},
-            _domains(one),
-            tuple(one.get("topology", {}).get("levels", ())),
-        )
-        for one in admission["pod_sets"]
-    )
+    asked = {one["name"]: one["count"] for one in row.get("pod_sets", ())}
+    placed = tuple(_placed(one, asked.get(one["name"], 0)) for one in admission["pod_sets"])
     known = row.get("conditions", {}).get("QuotaReserved", {}).get("status") == "True"
     since_s = admission.get("reserved_s", 0.0) if known else 0.0
     return Held(workload_of(row, admission["cluster_queue"], features), placed, since_s)
+
+
+def _placed(row: Case, asked: int) -> Placed:
+    """Return the admission of a pod set; pods beyond those that it asks for use no quota."""
+    admitted = row["count"]
+    count = min(admitted, asked)
+    return Placed(
+        row["name"],
+        count,
+        row["flavors"],
+        {r: exact(amount) * count // max(1, admitted) for r, amount in row["usage"].items()},
+        _domains(row),
+        tuple(row.get("topology", {}).get("levels", ())),
+    )
 
 
 def _domains(row: Case) -> tuple[tuple[tuple[str, ...], int], ...] | None:
     if "topology" not in row:
         return None
     return tuple((tuple(one["values"]), one["pods"]) for one in row["topology"]["domains"])
+
+
+def require_amounts(case: Case, held: Iterable[Held]) -> None:
+    """Check that nodes have what the pods on them ask for.
+
+    Raises
+    ------
+    Undecidable
+        If a node states no amount of a resource that pods on it ask for: the document lost it.
+    """
+    nodes = {row["labels"].get(HOST): row["allocatable"] for row in case.get("nodes", ())}
+    for one in held:
+        asked = {pods.name: pods.requests for pods in one.workload.pod_sets}
+        for placed in one.placed:
+            for values, _ in placed.domains or ():
+                for resource in asked.get(placed.name, {}):
+                    if resource not in nodes.get(values[-1], {resource: 0}):
+                        raise Undecidable(f"node {values[-1]} has pods with {resource} and none")
 
 
 def amounts(rows: Any) -> dict[Slot, float]:

@@ -101,6 +101,54 @@ def test_a_difference_is_printed_and_fails(
     assert "one differs: preempted ns/low: 'InClusterQueue', expected None" in out
 
 
+def test_pods_beyond_those_that_a_set_asks_for_use_no_quota(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A set of 2 pods admitted with 4 leaves half of the quota for a newcomer of its priority."""
+    low, high = workload("low", 1, held=True), workload("high", 2)
+    low["pod_sets"][0]["count"] = 2
+    low["admission"]["pod_sets"][0] |= {"count": 4, "usage": {"cpu": 4}}
+    pods = {"name": "main", "count": 1, "flavors": {"cpu": "main"}, "usage": {"cpu": 2}}
+    given = {"cluster_queues": [queue("q", 4)], "workloads": [low, high]}
+    admitted = {"ns/high": {"cluster_queue": "q", "pod_sets": [pods]}}
+    case = cycle_case(admitted=admitted, preempted={}, pending={}, left_active={}) | given
+    write(tmp_path, "cycle", case)
+    assert main([str(tmp_path)]) == 0, capsys.readouterr().out
+
+
+def test_a_node_that_lacks_what_its_pods_have_is_not_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low = workload("low", 1, held=True)
+    place = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["x1"], "pods": 1}]}
+    low["admission"]["pod_sets"][0]["topology"] = place
+    node = {"name": "x1", "labels": {"kubernetes.io/hostname": "x1"}, "allocatable": {"pods": 1}}
+    write(tmp_path, "cycle", cycle_case() | {"workloads": [low], "nodes": [node]})
+    assert main([str(tmp_path)]) == 0
+    assert "one undecidable: node x1 has pods with cpu and none" in capsys.readouterr().out
+
+
+def test_victims_are_counted_where_a_test_names_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {"cpu": {"flavor": "main", "mode": "Preempt"}}
+    case = cycle_case() | {
+        "unread": ["count 1 != 0 named"],
+        "incoming": {**workload("high", 2, 1), "cluster_queue": "q"},
+        "workloads": [workload("low", 2.5, held=True)],
+        "assignment": [{"name": "main", "count": 1, "flavors": chosen}],
+    }
+    right, wrong = (
+        {**case, "id": name, "expect": {"preempted": {}, "count": n}}
+        for name, n in (("right", 1), ("wrong", 2))
+    )
+    write(tmp_path, "preemption", right, wrong)
+    assert main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "| preemption | 1 | 1 | 0 |" in out
+    assert "wrong differs: answer: 1, expected 2" in out
+
+
 def test_an_unknown_feature_is_not_decided(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
