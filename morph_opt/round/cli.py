@@ -106,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.core.documents.model import form_of
     from morph_opt.round.decide import decide_round
+    from morph_opt.round.live.sources import of_objects, with_objects
     from morph_opt.round.reader import read_snapshot, under_rules
     from morph_opt.scheduling.explanation.conflict import RuleConflictError
     from morph_opt.scheduling.policies.auto import AUTO
@@ -122,7 +123,8 @@ def _run(arguments: argparse.Namespace) -> int:
         for name, value in given_options(arguments, Scheduler).items()
         if name in OPTIONS
     }
-    decider = resolve(arguments.policy, given.get("objective", AUTO))
+    policy = with_objects(arguments.policy, arguments.live)
+    decider = resolve(policy, given.get("objective", AUTO))
     if arguments.why is not None:
         require_reasons(arguments.policy, field="--why")
     decider.require_understood(given)
@@ -131,6 +133,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InputError(rule, field="--durations")
     rules = given.pop("rules", None)
     live = _live(arguments)
+    if live is not None and policy != arguments.policy:
+        live = of_objects(live)
     snapshot = read_snapshot(arguments.state) if live is None else live.snapshot
     file = arguments.live or ("stdin" if arguments.state == "-" else arguments.state)
     if rules is not None:

@@ -434,6 +434,7 @@ def decide_round(
         why = f"settled by step {step!r}, which asks none"
         why += "" if options.method == "exact" else "; --method exact asks it"
         notes += (f"--solver has no effect in this round: {why}",)
+    notes += made.notes()
     return RoundDecision(snapshot, name, options, decision, explanation, notes)
 
 

@@ -11,7 +11,8 @@ import pytest
 import morph_opt as mo
 from morph_opt.core.domain import InputError, Job, Trace
 from morph_opt.replay.run import replay
-from morph_opt.scheduling.policies.kueue import KueuePolicy, KueueSite
+from morph_opt.scheduling.kueue.clusters import KueueSite
+from morph_opt.scheduling.policies.kueue import KueuePolicy
 from morph_opt.simulation.engine.config import ReplayConfig
 from morph_opt.simulation.events.log import RoundDecided
 from tests.engine.toys import DP, ToySpeeds, cluster

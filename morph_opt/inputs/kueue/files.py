@@ -12,7 +12,16 @@ from typing import Any
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.documents.source import read_text
 from morph_opt.core.domain import InputError
-from morph_opt.inputs.kueue.kube import OBJECT_CHARACTERS, meta_of, name_of, quantity_of
+from morph_opt.inputs.kueue.kube import (
+    OBJECT_CHARACTERS,
+    Taint,
+    class_value,
+    meta_of,
+    name_in_space,
+    name_of,
+    quantity_of,
+    taints_of,
+)
 from morph_opt.inputs.kueue.queues import (
     Queues,
     read_cohort,
@@ -49,7 +58,10 @@ _MODELLED: dict[str, dict[str, Any]] = {
         "fairSharing": {"weight": True},
     },
     "LocalQueue": {"clusterQueue": True, "stopPolicy": True, "fairSharing": {"weight": True}},
-    "ResourceFlavor": {"nodeLabels": _ANY},
+    "ResourceFlavor": {
+        "nodeLabels": _ANY, "nodeTaints": {}, "tolerations": {}, "topologyName": True,
+    },
+    "Topology": {"levels": {"nodeLabel": True}},
     "Configuration": {
         "fairSharing": {"enable": True, "preemptionStrategies": True},
         "waitForPodsReady": {
@@ -68,6 +80,17 @@ _MODELLED: dict[str, dict[str, Any]] = {
 """Fields of each kind that the policy goes by; of ``{}`` nothing below is."""
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _OF_SERVER = {"apiVersion", "kind", "metadata", "status"}
+_OF_ROUND = {"Pod"}
+"""Kinds whose content a round has from its own files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteNode:
+    """Labels and taints of a node, and what pods may have of each resource."""
+
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    amounts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -78,8 +101,14 @@ class KueueFiles:
     ----------
     queues
         Cluster queues, cohorts, flavors and local queues.
-    nodes
-        Labels of nodes by name; empty if no file has nodes.
+    nodes, spaces
+        Nodes, and labels of namespaces, by name; empty if no file has them.
+    levels
+        Labels of topologies from the top, by name.
+    workloads
+        Workload objects by namespace and name.
+    classes
+        Values of priority classes by name.
     fair_sharing, strategies
         Whether queues share fairly, and the strategies of fair preemption; () for Kueue's own.
     by_eviction
@@ -98,7 +127,11 @@ class KueueFiles:
     """
 
     queues: Queues = field(default_factory=Queues)
-    nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    nodes: dict[str, SiteNode] = field(default_factory=dict)
+    spaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    workloads: dict[str, Fields] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)
     fair_sharing: bool = False
     strategies: tuple[str, ...] = ()
     by_eviction: bool = True
@@ -112,8 +145,15 @@ class KueueFiles:
     unmodelled: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
-def read_files(paths: Sequence[str]) -> KueueFiles:
+def read_files(paths: Sequence[str], rest: Sequence[str] = ()) -> KueueFiles:
     """Read the objects of JSON documents, in any order, as ``kubectl get -o json`` prints them.
+
+    Parameters
+    ----------
+    paths
+        The documents.
+    rest
+        Documents of which only kinds count that ``paths`` do not have.
 
     Raises
     ------
@@ -121,16 +161,27 @@ def read_files(paths: Sequence[str]) -> KueueFiles:
         If a file cannot be read, an object is not understood, or there is no ClusterQueue.
     """
     found = KueueFiles()
+    own = _by_kind(paths)
+    more = {kind: items for kind, items in _by_kind(rest).items() if kind not in own}
+    for kind, items in (own | more).items():
+        for item in items:
+            _take(found, item, kind)
+    if not found.queues.queues:
+        given = ", ".join((*paths, *rest))
+        raise InputError(f"no ClusterQueue in {given}", field="--policy kueue")
+    return found
+
+
+def _by_kind(paths: Sequence[str]) -> dict[str, list[Fields]]:
+    found: dict[str, list[Fields]] = {}
     for path in paths:
-        text = read_text(Path(path), MOST_BYTES)
-        parsed = parse_json(text, path, characters=OBJECT_CHARACTERS)
+        parsed = parse_json(read_text(Path(path), MOST_BYTES), path, characters=OBJECT_CHARACTERS)
         document = Fields(parsed, "", path, None)
         listed = document.objects("items", None) if document.given("items") else [document]
         of_list = str(document.raw("kind", "")).removesuffix("List")
         for item in listed:
-            _take(found, item, item.text("kind") if item.has("kind") else of_list)
-    if not found.queues.queues:
-        raise InputError(f"no ClusterQueue in {', '.join(paths)}", field="--policy kueue")
+            kind = item.text("kind") if item.has("kind") else of_list
+            found.setdefault(kind, []).append(item)
     return found
 
 
@@ -148,20 +199,37 @@ def _take(found: KueueFiles, item: Fields, kind: str) -> None:
     elif kind == "ResourceFlavor":
         flavor = read_flavor(item)
         queues.flavors[flavor.name] = flavor
-    elif kind == "Node":
-        found.nodes[name_of(item)] = meta_of(item).by_name("labels")
+    elif kind == "Topology":
+        levels = item.object("spec", None).objects("levels", None)
+        found.levels[name_of(item)] = tuple(one.text("nodeLabel") for one in levels)
     elif kind == "Configuration":
         _configure(found, item)
     else:
-        found.unmodelled[f"objects of kind {kind or 'no kind'}"].append("")
-        return
-    if kind == "Node":
+        if kind not in _OF_ROUND and not _take_plain(found, item, kind):
+            found.unmodelled[f"objects of kind {kind or 'no kind'}"].append("")
         return
     spec = item if kind == "Configuration" else item.part("spec")
     name = name_of(item) if kind != "Configuration" else ""
     for path in _left(spec, _MODELLED[kind]):
         if not (kind == "Configuration" and path in _OF_SERVER):
             found.unmodelled[f"{kind} {path}"].append(name)
+
+
+def _take_plain(found: KueueFiles, item: Fields, kind: str) -> bool:
+    """Take in an object that is no setting of the site; return whether its kind is known."""
+    if kind == "Node":
+        labels, table = meta_of(item).by_name("labels"), item.part("status").part("allocatable")
+        amounts = {key: quantity_of(table, key) for key in table}
+        found.nodes[name_of(item)] = SiteNode(labels, taints_of(item.part("spec")), amounts)
+    elif kind == "Workload":
+        found.workloads[name_in_space(item)] = item
+    elif kind == "Namespace":
+        found.spaces[name_of(item)] = meta_of(item).by_name("labels")
+    elif kind in ("PriorityClass", "WorkloadPriorityClass"):
+        found.classes[name_of(item)] = class_value(item)
+    else:
+        return False
+    return True
 
 
 def _left(table: Fields, known: Mapping[str, Any]) -> Iterator[str]:

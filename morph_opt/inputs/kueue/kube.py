@@ -37,6 +37,17 @@ def name_of(item: Fields) -> str:
     return meta_of(item).text("name")
 
 
+def name_in_space(item: Fields) -> str:
+    """Return namespace and name of an object."""
+    meta = meta_of(item)
+    return f"{meta.text('namespace', 'default')}/{meta.text('name')}"
+
+
+def class_value(item: Fields) -> int:
+    """Return the value of a priority class."""
+    return item.whole("value", 0, least=-(2**31), most=2**31)
+
+
 def is_ready(node: Fields) -> bool:
     """Return whether a node is ready; a node without that condition counts as ready."""
     status = node.object("status", None, {})
@@ -92,6 +103,24 @@ def requests_of(spec: Fields) -> dict[str, float]:
     more = spec.object("overhead", None, {})  # of the runtime of its containers
     found = {key: max(both[key], first.get(key, 0.0)) for key in both | first}
     return found | {key: found.get(key, 0.0) + quantity_of(more, key) for key in more}
+
+
+def priority_of(spec: Fields, classes: Mapping[str, int]) -> tuple[int, str]:
+    """Return the priority of a workload, and the name of its class if no file has the class.
+
+    Parameters
+    ----------
+    spec
+        Part of the object.
+    classes
+        Values of priority classes by name; the priority is 0 for other classes.
+    """
+    if spec.has("priority"):
+        return spec.whole("priority", 0, least=-(2**31), most=2**31), ""
+    name = spec.word("priorityClassName")
+    if spec.has("priorityClassRef"):
+        name = spec.object("priorityClassRef", None).text("name", "")
+    return classes.get(name, 0), "" if name in classes else name
 
 
 def instant_of(row: Fields, name: str) -> float:

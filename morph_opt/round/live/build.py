@@ -33,6 +33,7 @@ from morph_opt.inputs.perf.tables.gangs import RIGID_PLAN
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.scheduling.decision.rules.model import NodeRule, NonPreemptible, OperatorRules, Rule
+from morph_opt.scheduling.kueue.pods import fills
 
 Shapes = Callable[[int], tuple[Shape, ...]]
 """Shapes of a model by GPUs per node."""
@@ -454,30 +455,13 @@ def shapes_of_pods(
         found |= dict.fromkeys(_even(grains, nodes) for nodes in more)
     shapes = [tuple(grain * part for part in parts) for parts in found]
     shapes += [one.parts for one in now if one.parts[0] <= per_node]
-    return tuple(Shape(parts) for parts in dict.fromkeys(shapes) if _hold_pods(parts, pods))
+    return tuple(Shape(parts) for parts in dict.fromkeys(shapes) if fills(parts, pods))
 
 
 def _even(grains: int, nodes: int) -> tuple[int, ...]:
     """Return grains spread evenly over nodes, the larger parts first."""
     each, more = divmod(grains, nodes)
     return (each + 1,) * more + (each,) * (nodes - more)
-
-
-def _hold_pods(parts: Sequence[int], pods: Sequence[int]) -> bool:
-    """Return whether pods, largest first, fill parts exactly, each pod in one of them.
-
-    Each goes to the part with the least room that has enough; where pods differ, a shape that
-    only another order fills is passed over.
-    """
-    if len(set(pods)) == 1:
-        return all(part % pods[0] == 0 for part in parts)
-    left = list(parts)
-    for pod in pods:
-        fits = [at for at, room in enumerate(left) if room >= pod]
-        if not fits:
-            return False
-        left[min(fits, key=lambda at: left[at])] -= pod
-    return not any(left)
 
 
 def spread_now(pods: Sequence[int], free: Iterable[Sequence[int]]) -> tuple[Shape, ...]:

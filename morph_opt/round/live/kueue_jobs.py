@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.core.documents import Fields
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.job import MOST_GPUS
+from morph_opt.inputs.kueue.admissions import Admission, admission_of, ended_pods
 from morph_opt.inputs.kueue.kube import (
     HOST,
     NODE_NAME,
@@ -24,125 +24,15 @@ from morph_opt.inputs.kueue.kube import (
     is_gpu,
     is_share,
     meta_of,
+    name_in_space,
     node_terms,
-    quantity_of,
+    priority_of,
     requests_of,
     tolerates,
     tolerations_of,
     true_of,
 )
-from morph_opt.inputs.kueue.queues import Flavor, Slot
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Admission of a workload.
-
-    Parameters
-    ----------
-    queue
-        Its cluster queue.
-    usage
-        Amounts by flavor and resource, less what has been given back.
-    since_s
-        Instant of the admission.
-    places
-        Labels of a domain of nodes, and GPUs there, if the document states them.
-    waits
-        Whether it has quota and waits for admission checks.
-    """
-
-    queue: str
-    usage: Mapping[Slot, float]
-    since_s: float
-    places: tuple[tuple[Mapping[str, str], int], ...]
-    waits: bool
-
-
-def is_over(item: Fields) -> bool:
-    """Return whether a workload has finished."""
-    return "Finished" in true_of(conditions_of(item))
-
-
-def admission_of(item: Fields) -> Admission | None:
-    """Return the admission of a workload; None if it waits."""
-    status, true = item.part("status"), true_of(conditions_of(item))
-    since = true.get("Admitted") or true.get("QuotaReserved")
-    if not status.has("admission") or since is None or "Finished" in true:
-        return None
-    admission = status.object("admission", None)
-    spec = item.object("spec", None)
-    counts = {one.text("name", "main"): one for one in spec.objects("podSets", None, [])}
-    done = _ended_pods(status)
-    usage: dict[Slot, float] = defaultdict(float)
-    places: list[tuple[Mapping[str, str], int]] = []
-    for one in admission.objects("podSetAssignments", None, []):
-        name = one.text("name", "main")
-        row = counts.get(name)
-        total = row.whole("count", 1, least=0) if row is not None else one.whole("count", 1)
-        flavors, table = one.by_name("flavors"), one.part("resourceUsage")
-        needs: dict[str, float] = {}
-        if row is not None and row.has("template"):
-            needs = requests_of(row.object("template", None).object("spec", None))
-        each = 0
-        for resource in dict.fromkeys((*flavors, *(table if one.has("resourceUsage") else needs))):
-            per_pod = needs.get(resource, 0.0)
-            if table.has(resource):
-                amount = quantity_of(table, resource)
-                per_pod = per_pod or amount / max(1, total)
-            else:
-                amount = per_pod * one.whole("count", total)
-            usage[flavors.get(resource, ""), resource] += max(0.0, amount - done[name] * per_pod)
-            if is_gpu(resource):
-                each = round(per_pod)
-        if one.has("topologyAssignment") and each:
-            assigned = one.object("topologyAssignment", None)
-            places += [(labels, each * pods) for labels, pods in domains_of(assigned)]
-    return Admission(
-        admission.text("clusterQueue"),
-        dict(usage),
-        instant_of(since, "lastTransitionTime"),
-        tuple(places),
-        "Admitted" not in true,
-    )
-
-
-def _ended_pods(status: Fields) -> Counter[str]:
-    """Return the pods of a workload that have ended while others run, by pod set."""
-    found: Counter[str] = Counter()
-    for one in status.parts("reclaimablePods"):
-        found[one.text("name")] += one.whole("count", 0, least=0)
-    return found
-
-
-def domains_of(assigned: Fields) -> Iterator[tuple[dict[str, str], int]]:
-    """Yield labels and pods of the domains of a topology assignment, in either encoding."""
-    levels = assigned.value("levels", tuple[str, ...])
-    for one in assigned.parts("domains"):
-        values = one.value("values", tuple[str, ...])
-        # Levels are left out from the top where the lowest says all.
-        yield dict(zip(levels[-len(values) :], values, strict=True)), one.whole("count", 1)
-    for one in assigned.parts("slices"):
-        count = one.whole("domainCount", 1, least=0, most=MOST_GPUS)
-        pods = _spelled(one.object("podCounts", None), count)
-        columns = [_spelled(row, count) for row in one.objects("valuesPerLevel", None)]
-        named = levels[-len(columns) :]
-        for at in range(count):
-            yield {k: str(v[at]) for k, v in zip(named, columns, strict=True)}, int(pods[at])
-
-
-def _spelled(row: Fields, count: int) -> list[str | int]:
-    """Return the entries of a column, which one value or a common prefix may abbreviate."""
-    if row.has("universal"):
-        return [row.raw("universal")] * count
-    found = row.raw("individual")
-    if isinstance(found, dict):
-        inner = row.object("individual", None)
-        head, tail = inner.text("prefix", ""), inner.text("suffix", "")
-        found = [f"{head}{root}{tail}" for root in inner.value("roots", tuple[str, ...])]
-    if not isinstance(found, list) or len(found) < count:
-        raise row.error("individual", f"must have {count} entries")
-    return found
+from morph_opt.inputs.kueue.queues import Flavor
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +204,6 @@ class Running:
     parts: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def name_in_space(item: Fields) -> str:
-    """Return namespace and name."""
-    meta = meta_of(item)
-    return f"{meta.text('namespace', 'default')}/{meta.text('name')}"
-
-
 @dataclass(slots=True)
 class _Sets:
     """Collector of the pod sets of a workload."""
@@ -352,7 +236,7 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
     conditions = conditions_of(item)
     evicted = true_of(conditions).get("Evicted")
     admitted = admission_of(item)
-    sets, done = _Sets(), _ended_pods(status)
+    sets, done = _Sets(), ended_pods(status)
     for one in spec.objects("podSets", None):
         _take_set(sets, one, done)
     if len(sets.resources) > 1:
@@ -369,6 +253,9 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
     pods = tuple(sorted(sets.pods, reverse=True))
     if admitted is not None:
         pods = _left(pods, admitted)
+    priority, strange = priority_of(spec, classes)
+    if strange:
+        sets.note(f"priority class {strange} is in no file: taken as priority 0")
     if sum(pods) > MOST_GPUS:
         raise item.error("spec.podSets", f"must be at most {MOST_GPUS} GPUs, got {sum(pods)}")
     return Asked(
@@ -376,7 +263,7 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
         f"{meta.text('namespace', 'default')}/{spec.word('queueName')}",
         submit_s,
         queued_s,
-        _priority(spec, sets, classes),
+        priority,
         pods,
         next(iter(sets.resources)) if len(sets.resources) == 1 and not sets.shares else "",
         dict(sets.amounts),
@@ -389,18 +276,6 @@ def read_workload(item: Fields, now_s: float, classes: Mapping[str, int]) -> Ask
         float(limit) if limit else None,
         tuple(sets.notes),
     )
-
-
-def _priority(spec: Fields, sets: _Sets, classes: Mapping[str, int]) -> int:
-    """Return the priority, from its class if the object only names one."""
-    if spec.has("priority"):
-        return spec.whole("priority", 0, least=-(2**31), most=2**31)
-    name = spec.word("priorityClassName")
-    if spec.has("priorityClassRef"):
-        name = spec.object("priorityClassRef", None).text("name", "")
-    if name and name not in classes:
-        sets.note(f"priority class {name} is in no file: taken as priority 0")
-    return classes.get(name, 0)
 
 
 def _left(pods: tuple[int, ...], admitted: Admission) -> tuple[int, ...]:

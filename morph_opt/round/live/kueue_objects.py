@@ -10,9 +10,11 @@ from typing import TypeVar
 from morph_opt.core.documents import Fields, parse_json
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.errors import some
+from morph_opt.inputs.kueue.admissions import Admission, admission_of, is_over
 from morph_opt.inputs.kueue.kube import (
     OBJECT_CHARACTERS,
     KubeNode,
+    class_value,
     meta_of,
     name_of,
     read_node,
@@ -27,11 +29,8 @@ from morph_opt.inputs.kueue.queues import (
     read_queue,
 )
 from morph_opt.round.live.kueue_jobs import (
-    Admission,
     Asked,
     HeldPod,
-    admission_of,
-    is_over,
     latest_of,
     read_held_pod,
     read_workload,
@@ -200,7 +199,7 @@ def _read_workloads(cluster: KueueObjects) -> None:
     """Read workloads with their priority classes."""
     classes: dict[str, int] = {}
     for kind in ("PriorityClass", "WorkloadPriorityClass"):
-        for item, value in _each(cluster, kind, _class_value, "its workloads have priority 0"):
+        for item, value in _each(cluster, kind, _class_of, "its workloads have priority 0"):
             classes[name_of(item)] = value
     cluster.now_s = latest_of([*cluster.found["Workload"], *cluster.found["Node"]])
     for item in cluster.found["Workload"]:
@@ -255,6 +254,6 @@ def _labels(item: Fields) -> dict[str, str]:
     return meta_of(item).by_name("labels")
 
 
-def _class_value(item: Fields) -> int:
+def _class_of(item: Fields) -> int:
     name_of(item)
-    return item.whole("value", 0, least=-(2**31), most=2**31)
+    return class_value(item)

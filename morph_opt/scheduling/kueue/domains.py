@@ -11,7 +11,7 @@ from morph_opt.scheduling.kueue.workloads import PER_UNIT, PodSet
 PODS = "pods"
 """Resource that counts pods on a node."""
 
-_MANY = 2**31 - 1
+MANY = 2**31 - 1
 """Pods that fit where nothing that is asked for limits them."""
 
 
@@ -88,7 +88,7 @@ class Domain:
 def fitting(requests: Mapping[str, int], amounts: Mapping[str, int]) -> int:
     """Return how many times requests fit in amounts."""
     counts = [amounts.get(r, 0) // n for r, n in requests.items() if n]
-    return max(0, min(counts, default=_MANY))
+    return max(0, min(counts, default=MANY))
 
 
 class Topology:

@@ -66,7 +66,8 @@ def _default_slurm(belief: SpeedModel, options: PolicyOptions) -> Policy:
 
 def _kueue(files: str) -> Maker[Policy]:
     """Return the maker of the policy of a Kueue site, from the names of its files."""
-    from morph_opt.scheduling.policies.kueue import KueuePolicy, KueueSite
+    from morph_opt.scheduling.kueue.clusters import KueueSite
+    from morph_opt.scheduling.policies.kueue import KueuePolicy
 
     site = KueueSite.read(files)
     return lambda belief, options: KueuePolicy(belief, site, options.rules.rules)

@@ -5,202 +5,48 @@ Page: ``docs/kueue.md``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from morph_opt.core.domain import (
     Allocation,
-    Assignment,
     Cluster,
     InputError,
     Job,
     JobState,
-    Placement,
     RoundState,
 )
 from morph_opt.core.domain.errors import some
 from morph_opt.core.domain.nearest import did_you_mean
-from morph_opt.core.domain.quotas import Quota
-from morph_opt.inputs.kueue.files import KueueFiles, read_files
+from morph_opt.inputs.kueue.admissions import admission_of
 from morph_opt.inputs.kueue.kube import is_gpu
-from morph_opt.inputs.kueue.queues import USUAL, Flavor, Group, Queue, Queues
+from morph_opt.inputs.kueue.queues import USUAL, Flavor, Group, Queue
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.backfill.nodes import bits
-from morph_opt.scheduling.backfill.queue import Demand, Free
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, Priority
+from morph_opt.scheduling.kueue.clusters import ALL, GIB, GPU, KueueSite, Places, one_queue
+from morph_opt.scheduling.kueue.domains import Used
+from morph_opt.scheduling.kueue.nodes import Nodes
+from morph_opt.scheduling.kueue.objects import held_of, read_workload
 from morph_opt.scheduling.kueue.pending import Pending
+from morph_opt.scheduling.kueue.places import topology_unsuited
+from morph_opt.scheduling.kueue.pods import Pods
 from morph_opt.scheduling.kueue.reasons import waits
 from morph_opt.scheduling.kueue.rounds import Settled, settle
-from morph_opt.scheduling.kueue.site import GATES, Settings, Site, Snapshot
+from morph_opt.scheduling.kueue.site import Site, Snapshot
 from morph_opt.scheduling.kueue.usage import LocalUsage
 from morph_opt.scheduling.kueue.workloads import PER_UNIT, Held, Placed, PodSet, Workload, exact
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
 from morph_opt.scheduling.policies.batch import Requests, Shaped
 
-GPU = "nvidia.com/gpu"
-ALL = "all"
-"""Queue of every job where no files are given."""
+SAME_S = 1.0
+"""Largest difference of two instants that are the same creation of a workload."""
 
-
-@dataclass(frozen=True, slots=True)
-class Placing:
-    """Placement of admitted workloads, which Kueue leaves to the scheduler of Kubernetes.
-
-    Parameters
-    ----------
-    pods
-        Whether pods are placed one by one, so that those placed hold GPUs while others wait, and
-        not all of a workload together.
-    spread
-        Whether the emptiest nodes are taken first, and not the fullest.
-    ready_s, backoff_s, most_backoff_s
-        See `morph_opt.inputs.kueue.files.KueueFiles`.
-    """
-
-    pods: bool = False
-    spread: bool = False
-    ready_s: float | None = None
-    backoff_s: float = 60.0
-    most_backoff_s: float = 3_600.0
-
-
-_WORDS = {"placement": ("gang", "pods"), "nodes": ("packed", "spread")}
-
-
-@dataclass(frozen=True, slots=True)
-class KueueSite:
-    """Objects of a site with the placement of its pods.
-
-    Parameters
-    ----------
-    files
-        Its objects; None for one queue over all GPUs.
-    placing
-        See the class.
-    """
-
-    files: KueueFiles | None = None
-    placing: Placing = Placing()
-
-    @classmethod
-    def read(cls, text: str) -> KueueSite:
-        """Read ``FILE,FILE,...``, with words like ``placement=pods`` among them.
-
-        Raises
-        ------
-        InputError
-            If a file cannot be read, or a word is unknown.
-        """
-        parts = [one for one in text.split(",") if one]
-        words = dict(part.split("=", 1) for part in parts if "=" in part)
-        paths = [part for part in parts if "=" not in part]
-        for name, value in words.items():
-            if value not in _WORDS.get(name, ()):
-                known = " or ".join(f"{k}={v}" for k, values in _WORDS.items() for v in values)
-                raise InputError(f"knows {known}, got {name}={value}", field="--policy kueue")
-        files = read_files(paths) if paths else None
-        placing = Placing(words.get("placement") == "pods", words.get("nodes") == "spread")
-        if files is not None:
-            placing = replace(
-                placing,
-                ready_s=files.ready_s,
-                backoff_s=files.backoff_s,
-                most_backoff_s=files.most_backoff_s,
-            )
-        return cls(files, placing)
-
-    def settings(self) -> Settings:
-        """Return the settings of Kueue."""
-        files, usual = self.files, Settings()
-        if files is None:
-            return usual
-        gates: dict[str, Any] = {
-            GATES[name]: on for name, on in files.gates.items() if name in GATES
-        }
-        return replace(
-            usual,
-            **gates,
-            fair_sharing=files.fair_sharing,
-            strategies=files.strategies or usual.strategies,
-            by_eviction=files.by_eviction,
-            half_life_s=files.half_life_s,
-            sampling_s=files.sampling_s,
-            resource_weights=files.resource_weights,
-        )
-
-    def unmodelled(self) -> Iterator[str]:
-        """Yield what the objects state and the policy does not follow."""
-        if self.files is None:
-            return
-        for field, names in sorted(self.files.unmodelled.items()):
-            named = [name for name in names if name]
-            yield f"{field} ({some(named)})" if named else field
-        yield from (f"feature gate {name}" for name in self.files.gates if name not in GATES)
-
-
-class Places:
-    """Flavors of a site on the nodes of a cluster, as bits.
-
-    Parameters
-    ----------
-    site, cluster
-        The nodes of a flavor are those with its labels if the files have nodes of these names;
-        else those whose GPU type a label of the flavor, or its name, names.
-
-    Raises
-    ------
-    InputError
-        If a flavor names no type of the cluster.
-    """
-
-    def __init__(self, site: KueueSite, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self._labels = site.files.nodes if site.files is not None else {}
-        self._known = {node.name for node in cluster.nodes} <= set(self._labels)
-        self._found: dict[str, int] = {}
-
-    def of(self, flavor: Flavor) -> int:
-        """Return the nodes of a flavor."""
-        if flavor.name not in self._found:
-            self._found[flavor.name] = self._find(flavor)
-        return self._found[flavor.name]
-
-    def _find(self, flavor: Flavor) -> int:
-        nodes = self.cluster.nodes
-        if self._known:
-            suits = [flavor.labels.items() <= self._labels[n.name].items() for n in nodes]
-        elif not flavor.labels:
-            return (1 << len(nodes)) - 1
-        else:
-            named = [_words(one) for one in (*flavor.labels.values(), flavor.name)]
-            kinds = [_words(node.type.gpu_type.name) for node in nodes]
-            suits = [any(kind <= words for words in named) for kind in kinds]
-            if not any(suits):
-                known = ", ".join(dict.fromkeys(node.type.gpu_type.name for node in nodes))
-                rule = f"flavor {flavor.name} names no GPU type of the cluster ({known}) by a label"
-                raise InputError(f"{rule} or its name; give its nodes", field="--policy kueue")
-        return sum(1 << at for at, one in enumerate(suits) if one)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z0-9]+", text.lower()))
-
-
-def one_queue(cluster: Cluster) -> Queues:
-    """Return one queue over all GPUs of a cluster, with a flavor of each GPU type."""
-    gpus: dict[str, int] = {}
-    for node in cluster.nodes:
-        kind = node.type.gpu_type.name
-        gpus[kind] = gpus.get(kind, 0) + node.type.gpus
-    quotas = {(kind, GPU): Quota(count) for kind, count in gpus.items()}
-    queue = Queue(ALL, groups=(Group((GPU,), tuple(gpus)),), quotas=quotas)
-    flavors = {kind: Flavor(kind, {"type": kind}) for kind in gpus}
-    return Queues({ALL: queue}, {}, flavors)
+_OF_JOBS = frozenset(("cpu", "ephemeral-storage", "pods"))
+"""Usual resources that jobs state."""
 
 
 class KueuePolicy(Policy):
@@ -237,14 +83,15 @@ class KueuePolicy(Policy):
         self._jobs: dict[str, Workload] = {}
         self._asked: dict[str, Job] = {}
         self._held: dict[str, Held] = {}
-        self._at: dict[str, Assignment] = {}
-        self._taken: dict[str, list[tuple[int, Demand]]] = {}
+        self._wanted: dict[str, tuple[Pods, ...]] = {}
+        self._counted: dict[str, list[tuple[Used, tuple[str, ...], dict[str, int]]]] = {}
         self._waits: dict[str, float] = {}
-        self._reserved: dict[str, list[int]] = {}
         self._timeouts: dict[str, int] = {}
         self._barred: dict[str, str] = {}
         self._shapes: dict[str, Shaped] = {}
         self._last = Settled({}, {}, {}, 0)
+        self._down = 0
+        self._places_asked = True
 
     @property
     def remembers(self) -> bool:
@@ -259,12 +106,14 @@ class KueuePolicy(Policy):
         """Return lines on what the objects state and the policy does not follow."""
         left = list(self._given.unmodelled())
         found = [f"kueue: not modelled, and left out: {', '.join(left)}"] if left else []
-        if self._given.files is not None:
-            queues = self._given.files.queues.queues.values()
+        files = self._given.files
+        if files is not None and not files.workloads:
+            queues = files.queues.queues.values()
             covered = {r for one in queues for group in one.groups for r in group.resources}
-            unstated = sorted(one for one in covered & USUAL if one not in ("cpu", "pods"))
+            unstated = sorted(one for one in covered & USUAL if one not in _OF_JOBS)
             if unstated:
-                found.append(f"kueue: jobs state no {', '.join(unstated)}: quotas of it are idle")
+                rule = f"jobs state no {', '.join(unstated)}: quotas of it are idle"
+                found.append(f"kueue: {rule} (Workload objects among the files state it)")
         return tuple(found)
 
     def decide(self, state: RoundState) -> Decision:
@@ -274,7 +123,7 @@ class KueuePolicy(Policy):
         ):
             self._begin(state.cluster)
         now_s = state.time_s
-        self._free.down = sum(1 << node for node in state.unavailable)
+        self._close(sum(1 << node for node in state.unavailable), now_s)
         self._pending.due(now_s)
         self._follow(state)
         self._evict_late(now_s)
@@ -288,9 +137,10 @@ class KueuePolicy(Policy):
             self._waits[name] = now_s
             self._usage.admit(held)
         for name in list(self._waits):
-            self._place(name, state)
+            self._place(name)
         order = {known.job.name: known for known in state.jobs}
-        allocation = Allocation(tuple(self._at[name] for name in order if name in self._at))
+        at = self._nodes.at
+        allocation = Allocation(tuple(at[name] for name in order if name in at))
         status = "heuristic" if state.jobs else "idle"
         return Decision(
             allocation,
@@ -310,13 +160,18 @@ class KueuePolicy(Policy):
         if not queues.flavors:
             named = (f for one in queues.queues.values() for g in one.groups for f in g.flavors)
             queues.flavors = {name: Flavor(name, {}) for name in named}
-        site = Site(queues, self._given.settings())
-        self._requests = Requests(self._belief, cluster)
-        self._free = Free(self._requests.capacity)
-        self._used: dict[int, set[int]] = {}
-
-        self._site = site
-        self._snapshot = Snapshot(site, suits=self._suits)
+        levels = files.levels if files is not None else {}
+        lost = [one for one in queues.flavors.values() if one.topology not in ("", *levels)]
+        queues.flavors |= {one.name: replace(one, topology="") for one in lost}
+        self._places_asked = not lost
+        spaces = files.spaces if files is not None else None
+        self._site = site = Site(queues, self._given.settings(), spaces)
+        self._requests = requests = Requests(self._belief, cluster)
+        self._nodes = Nodes(
+            cluster, requests.capacity, self._belief, requests.runs, self._given.placing
+        )
+        topologies = self._places.topologies(queues.flavors.values(), 0)
+        self._snapshot = Snapshot(site, suits=self._suits, topologies=topologies)
         for one in self._beside:
             flavor, _, resource = one.pool.rpartition(" (")
             if one.name in queues.queues:
@@ -325,27 +180,60 @@ class KueuePolicy(Policy):
         self._usage = LocalUsage(site)
         self._pending = Pending(site, self._usage.now)
 
-    def _suits(self, _queue: Queue, pods: PodSet, flavor: Flavor, group: Group) -> str:
+    def _close(self, down: int, now_s: float) -> None:
+        """Take nodes that are down from the cluster and its topologies, and give others back."""
+        self._nodes.free.down = down
+        if down != self._down and self._snapshot.topologies:
+            assert self._places is not None
+            flavors = self._site.queues.flavors.values()
+            self._snapshot.topologies = self._places.topologies(flavors, down)
+            for queue in self._site.queues.queues:
+                self._pending.wake(queue, now_s)
+        self._down = down
+
+    def _suits(self, queue: Queue, pods: PodSet, flavor: Flavor, group: Group) -> str:
         """Return why the nodes of a flavor cannot hold pods; "" if they can."""
+        if why := topology_unsuited(self._snapshot, queue, pods, flavor, group):
+            return why
+        if not any(is_gpu(one) and pods.requests.get(one) for one in group.resources):
+            return ""
+        one = self._pods(pods, flavor, pods.count)
+        gpus = self._requests.capacity[:, 0]
+        each = (1 if one.apart else int(gpus[node] / one.gpus) for node in bits(one.nodes))
+        found = sum(each)
+        if found >= one.count:
+            return ""
+        what = "nodes" if one.apart else "pods on nodes"
+        return f"{found} {what} of flavor {flavor.name} could hold its pods, it needs {one.count}"
+
+    def _pods(self, pods: PodSet, flavor: Flavor | None, count: int) -> Pods:
+        """Return pods of a set with the nodes of a flavor that may hold them."""
         assert self._places is not None
-        if not any(is_gpu(one) for one in group.resources):
-            return ""
-        count, _, allowed = self._shapes[pods.name]
-        found = (allowed & self._places.of(flavor)).bit_count()
-        if found >= count:
-            return ""
-        return f"{found} nodes of flavor {flavor.name} could hold its pods, it needs {count}"
+        shape = self._shapes.get(pods.name)
+        if shape is not None:
+            nodes = shape[2] if flavor is None else shape[2] & self._places.of(flavor)
+            return Pods(count, shape[1], nodes, apart=True)
+        gpus = sum(amount for resource, amount in pods.requests.items() if is_gpu(resource))
+        every = (1 << len(self._places.cluster.nodes)) - 1
+        nodes = every if flavor is None else self._places.open_to(pods, flavor)
+        sides = [0.0] * (self._requests.capacity.shape[1] - 1)
+        return Pods(count, (float(gpus), *sides), nodes & self._large(gpus))
+
+    def _large(self, gpus: float) -> int:
+        """Return the nodes with this number of GPUs or more."""
+        has = self._requests.capacity[:, 0]
+        return sum(1 << node for node in range(len(has)) if has[node] >= gpus)
 
     def _follow(self, state: RoundState) -> None:
         """Take in what ended, arrived, lost its nodes or runs without our doing."""
-        now_s = state.time_s
+        now_s, at = state.time_s, self._nodes.at
         known = {one.job.name: one for one in state.jobs}
         for name in [one for one in self._jobs if one not in known]:
             self._forget(name, now_s)
         for name, one in known.items():
             if name not in self._jobs:
                 self._arrive(one, now_s)
-            elif one.running is not self._at.get(name) and one.running != self._at.get(name):
+            elif one.running is not at.get(name) and one.running != at.get(name):
                 self._moved(one, now_s)
 
     def _forget(self, name: str, now_s: float) -> None:
@@ -353,25 +241,25 @@ class KueuePolicy(Policy):
         self._barred.pop(name, None)
         self._timeouts.pop(name, None)
         if name in self._held:
-            self._snapshot.remove(self._held[name])
-            self._release(name)
-            self._pending.wake(workload.queue, now_s)
-        elif name in self._at:
-            self._leave_nodes(name)
+            self._give_back(name, now_s)
+        elif name in self._nodes.at:
+            self._leave(name)
         else:
             self._pending.remove(name, workload.queue)
         del self._jobs[name], self._asked[name]
+
+    def _give_back(self, name: str, now_s: float) -> None:
+        """Give back the quota and the nodes of a workload, for which others may have waited."""
+        self._snapshot.remove(self._held[name])
+        self._release(name)
+        self._pending.wake(self._jobs[name].queue, now_s)
 
     def _arrive(self, known: JobState, now_s: float) -> None:
         job = known.job
         queue, local = self._queue_of(job)
         if not queue and known.running is None:
             raise self._without_queue(job)
-        try:
-            shape, why = self._requests.of(job), ""
-        except InputError as error:
-            shape, why = (0, (), 0), error.rule
-        workload = self._workload(job, queue, local, shape)
+        workload, why = self._workload(job, queue, local)
         self._jobs[job.name], self._asked[job.name] = workload, job
         closed = self._site.queues.local.get(local)
         if known.running is not None:
@@ -382,42 +270,78 @@ class KueuePolicy(Policy):
             self._pending.add(workload)
 
     def _adopt(self, workload: Workload, known: JobState, now_s: float) -> None:
-        """Hold quota for a job that runs already, of the first flavor of its nodes."""
+        """Hold quota for a job that runs already, as its object states or as its nodes imply."""
         running = known.running
         assert running is not None
-        self._settle_at(workload.name, running)
-        if not workload.queue:
-            return  # it is on its nodes without quota
+        shape = self._shapes.get(workload.pod_sets[0].name)
+        self._nodes.settle(running, () if shape is None else shape[1])
+        if workload.queue:  # else it is on its nodes without quota
+            held = self._stated(workload, known) or self._implied(workload, known, now_s)
+            self._snapshot.add(held)
+            self._held[workload.name] = held
+        self._count(workload.name)
+
+    def _stated(self, workload: Workload, known: JobState) -> Held | None:
+        """Return the admission that the object of a running job states; None without one."""
+        files = self._given.files
+        item = None if files is None else files.workloads.get(workload.name)
+        found = None if item is None else admission_of(item)
+        if found is None or found.queue != workload.queue or found.since_s != known.last_start_s:
+            return None
         queue = self._site.queues.queues[workload.queue]
-        mine = sum(1 << node for node in running.placement.nodes)
+        every = {one.name for one in workload.pod_sets}
+        if {one.name for one in found.sets} != every:
+            return None
+        sets = []
+        for one in found.sets:
+            flavors = dict(one.flavors)
+            for resource in one.amounts:
+                group = queue.group_of(resource)
+                if resource not in flavors and group is not None and group.flavors:
+                    flavors[resource] = group.flavors[0]
+            sets.append(replace(one, flavors=flavors))
+        return held_of(workload, tuple(sets), found.since_s)
+
+    def _implied(self, workload: Workload, known: JobState, now_s: float) -> Held:
+        """Return the admission of a running job with the first flavor of its nodes."""
+        assert known.running is not None
+        queue = self._site.queues.queues[workload.queue]
+        mine = sum(1 << node for node in known.running.placement.nodes)
         flavors: dict[str, str] = {}
         for group in queue.groups:
             suiting = [f for f in group.flavors if not mine & ~self._nodes_of(f)]
             for resource in group.resources if group.flavors else ():
                 flavors[resource] = (suiting or group.flavors)[0]
-        pods = workload.pod_sets[0]
-        amounts = {r: n for r, n in pods.amounts(pods.count).items() if r in flavors}
-        placed = Placed(pods.name, pods.count, {r: flavors[r] for r in amounts}, amounts)
+        placed = []
+        for pods in workload.pod_sets:
+            amounts = {r: n for r, n in pods.amounts(pods.count).items() if r in flavors}
+            placed.append(Placed(pods.name, pods.count, {r: flavors[r] for r in amounts}, amounts))
         since_s = now_s if known.last_start_s is None else known.last_start_s
-        held = Held(workload, (placed,), since_s)
-        self._snapshot.add(held)
-        self._held[workload.name] = held
+        return Held(workload, tuple(placed), since_s)
 
     def _moved(self, known: JobState, now_s: float) -> None:
         """Follow a job that was stopped or placed by others than the policy."""
         name, running = known.job.name, known.running
+        held = self._held.get(name)
         if running is None:
-            self._leave_nodes(name)
-            if name in self._held and name not in self._waits:
+            if held is not None and any(one.domains is not None for one in held.placed):
+                # The nodes that its admission names are gone: Kueue evicts it.
+                self._give_back(name, now_s)
+                self._pending.add(replace(self._jobs[name], evicted=("NodeFailures", now_s)))
+                return
+            self._leave(name)
+            if held is not None and name not in self._waits:
                 self._waits[name] = now_s  # its pods are made again, and it keeps its quota
             return
-        if name not in self._held and self._jobs[name].queue:
+        if held is None and self._jobs[name].queue:
             self._pending.remove(name, self._jobs[name].queue)
             self._adopt(self._jobs[name], known, now_s)
             return
-        self._leave_nodes(name)
+        self._leave(name)
         self._waits.pop(name, None)
-        self._settle_at(name, running)
+        shape = self._shapes.get(self._jobs[name].pod_sets[0].name)
+        self._nodes.settle(running, () if shape is None else shape[1])
+        self._count(name)
 
     def _queue_of(self, job: Job) -> tuple[str, str]:
         """Return the cluster queue and the local queue of a job; "" for one that has none."""
@@ -437,22 +361,72 @@ class KueuePolicy(Policy):
         rule += f"{did_you_mean(job.tenant, known)}; they have {some(known)}"
         return InputError(rule, field=f"job {job.name}")
 
-    def _workload(self, job: Job, queue: str, local: str, shape: Shaped) -> Workload:
+    def _workload(self, job: Job, queue: str, local: str) -> tuple[Workload, str]:
+        """Return the workload of a job, and why no nodes could ever hold it or ""."""
+        groups = self._site.queues.queues[queue].groups if queue else ()
+        covered = {resource for group in groups for resource in group.resources}
+        known = self._object(job)
+        if known is not None:
+            return self._as_stated(known, job, queue, covered), ""
+        try:
+            shape, why = self._requests.of(job), ""
+        except InputError as error:
+            shape, why = (0, (), 0), error.rule
         count, _, allowed = shape
         count = count or 1
-        groups = self._site.queues.queues[queue].groups if queue else ()
-        covered = [resource for group in groups for resource in group.resources]
-        gpus = next((one for one in covered if is_gpu(one)), GPU)
+        gpus = next((r for group in groups for r in group.resources if is_gpu(r)), GPU)
         each = job.requested_gpus / count
         asked = {gpus: each}
         if job.cpus_per_gpu and "cpu" in covered:
             asked["cpu"] = job.cpus_per_gpu * each
+        if job.local_ssd_gib and "ephemeral-storage" in covered:
+            asked["ephemeral-storage"] = job.local_ssd_gib * GIB
         name = f"{count}x{each:g}@{allowed:x}"
         self._shapes[name] = shape
-        pods = PodSet(asked, count, name)
+        pods = PodSet(asked, count, name, topology=self._given.placing.topology)
         levels = (one.level for one in self._levels if matches(job.name, one.jobs))
         priority = int(job.priority) + next(levels, 0)
-        return Workload(job.name, queue, (pods,), priority, job.submission_s, "", local)
+        made = Workload(job.name, queue, (pods,), priority, job.submission_s, "", local)
+        return made, why
+
+    def _object(self, job: Job) -> Workload | None:
+        """Return the workload of the object of a job; None if no file has one of its GPUs."""
+        files = self._given.files
+        item = None if files is None else files.workloads.get(job.name)
+        if files is None or item is None:
+            return None
+        found = read_workload(item, files.classes)
+        gpus = sum(
+            amount * pods.count
+            for pods in found.pod_sets
+            for resource, amount in pods.requests.items()
+            if is_gpu(resource)
+        )
+        return found if gpus == job.requested_gpus else None
+
+    def _as_stated(self, known: Workload, job: Job, queue: str, covered: set[str]) -> Workload:
+        """Return the workload of an object in a queue, all pods of which start or none.
+
+        Usual resources that the queue does not cover are taken to be left out of quotas.
+        """
+        sets = tuple(
+            replace(
+                one,
+                requests={r: n for r, n in one.requests.items() if r in covered or r not in USUAL},
+                min_count=None,
+                topology=one.topology if self._places_asked else None,
+            )
+            for one in known.pod_sets
+        )
+        same = abs(known.created_s - job.submission_s) < SAME_S
+        return replace(
+            known,
+            queue=queue,
+            pod_sets=sets,
+            created_s=job.submission_s,
+            evicted=known.evicted if same else None,
+            preempted=known.preempted if same else None,
+        )
 
     # --- nodes --------------------------------------------------------------------------------
 
@@ -460,84 +434,69 @@ class KueuePolicy(Policy):
         assert self._places is not None
         return self._places.of(self._site.queues.flavor(flavor))
 
-    def _shape_of(self, name: str) -> Shaped:
-        return self._shapes[self._jobs[name].pod_sets[0].name]
+    def _wants(self, name: str) -> tuple[Pods, ...]:
+        """Return the pods of an admitted workload with the nodes that its admission allows."""
+        if name not in self._wanted:
+            sets = {one.name: one for one in self._jobs[name].pod_sets}
+            found: list[Pods] = []
+            for placed in self._held[name].placed:
+                pods = sets[placed.name]
+                flavors = (f for r, f in placed.flavors.items() if is_gpu(r))
+                flavor = next(flavors, None)
+                known = None if flavor is None else self._site.queues.flavor(flavor)
+                if any(is_gpu(r) and n for r, n in pods.requests.items()):
+                    found += self._in_domains(placed, self._pods(pods, known, placed.count))
+            self._wanted[name] = tuple(found)
+        return self._wanted[name]
 
-    def _place(self, name: str, state: RoundState) -> None:
+    def _in_domains(self, placed: Placed, pods: Pods) -> list[Pods]:
+        """Return the pods of a set by the domains of its admission."""
+        if placed.domains is None:
+            return [pods]
+        assert self._places is not None
+        return [
+            replace(pods, count=n, nodes=self._places.within(placed.levels, values), apart=False)
+            for values, n in placed.domains
+        ]
+
+    def _place(self, name: str) -> None:
         """Place the pods of an admitted workload as far as there are nodes for them."""
-        count, demand, _ = self._shape_of(name)
-        mine = self._reserved.setdefault(name, [])
-        if not count:
+        wanted = self._wants(name)
+        if wanted and self._nodes.place(self._asked[name], wanted):
+            del self._waits[name]
+            self._count(name)
+
+    def _count(self, name: str) -> None:
+        """Count the pods of a job in topologies that have no domains of it."""
+        held = self._held.get(name)
+        if held is not None and any(one.domains is not None for one in held.placed):
             return
-        missing = count - len(mine)
-        ordered = self._ordered(name, missing)
-        if len(ordered) < missing and not self._given.placing.pods:
-            return
-        for node in ordered[:missing]:
-            self._free.take(1 << node, demand)
-            mine.append(node)
-        if len(mine) < count:
-            return
-        parts = {}
-        for node in sorted(mine):
-            used = self._used.setdefault(node, set())
-            gpus = state.cluster.nodes[node].type.gpus
-            parts[node] = [gpu for gpu in range(gpus) if gpu not in used][: round(demand[0])]
-        made = Assignment(name, self._asked[name].requested_plan, Placement.of(parts))
-        self._free.take(sum(1 << node for node in mine), tuple(-n for n in demand))
-        del self._reserved[name], self._waits[name]
-        self._settle_at(name, made)
+        assert self._places is not None
+        made = self._nodes.at[name]
+        gpus = {r: 0 for one in self._jobs[name].pod_sets for r in one.requests if is_gpu(r)}
+        for used in {id(one): one for one in self._snapshot.used.values()}.values():
+            flavors = [f for f, one in self._snapshot.used.items() if one is used]
+            topology = self._snapshot.topologies[flavors[0]]
+            for node, held_gpus in made.placement.parts:
+                labels = self._places.labels_of(node)
+                if not all(level in labels for level in topology.levels):
+                    continue
+                key = topology.key(tuple(labels[level] for level in topology.levels))
+                amounts = dict.fromkeys(gpus, PER_UNIT * len(held_gpus))
+                used.add(key, amounts, 1)
+                self._counted.setdefault(name, []).append((used, key, amounts))
 
-    def _ordered(self, name: str, missing: int) -> list[int]:
-        """Return the nodes for the pods of a workload that miss one, all of one GPU type."""
-        mine, nodes = self._reserved[name], self._requests.cluster.nodes
-        free = self._open_to(name) & ~sum(1 << node for node in mine)
-        amounts = self._free.amounts
-        sign = -1.0 if self._given.placing.spread else 1.0
-        ordered = sorted(bits(free), key=lambda node: (sign * amounts[node, 0], node))
-        by_type: dict[str, list[int]] = {}
-        for node in ordered:
-            by_type.setdefault(nodes[node].type.name, []).append(node)
-        if mine:
-            return by_type.get(nodes[mine[0]].type.name, [])
-        enough = (found for found in by_type.values() if len(found) >= missing)
-        return next(enough, max(by_type.values(), key=len, default=[]))
-
-    def _open_to(self, name: str) -> int:
-        """Return the nodes that could take a pod of a workload now."""
-        _, demand, allowed = self._shape_of(name)
-        flavors = (f for r, f in self._held[name].placed[0].flavors.items() if is_gpu(r))
-        flavor = next(flavors, None)
-        nodes = allowed if flavor is None else allowed & self._nodes_of(flavor)
-        return self._free.fits(demand) & nodes
-
-    def _settle_at(self, name: str, made: Assignment) -> None:
-        _, demand, _ = self._shape_of(name)
-        self._at[name] = made
-        for node, gpus in made.placement.parts:
-            if not demand or len(gpus) != round(demand[0]):  # placed by others, in another shape
-                demand = (float(len(gpus)), *([0.0] * (self._free.amounts.shape[1] - 1)))
-            self._free.take(1 << node, demand)
-            self._taken.setdefault(name, []).append((node, demand))
-            self._used.setdefault(node, set()).update(gpus)
-
-    def _leave_nodes(self, name: str) -> None:
-        """Give back the GPUs of a workload."""
-        _, demand, _ = self._shape_of(name)
-        back = tuple(-amount for amount in demand)
-        made = self._at.pop(name, None)
-        if made is not None:
-            for node, gpus in made.placement.parts:
-                self._used[node].difference_update(gpus)
-        for node, amounts in self._taken.pop(name, ()):
-            self._free.take(1 << node, tuple(-amount for amount in amounts))
-        for node in self._reserved.pop(name, ()):
-            self._free.take(1 << node, back)
+    def _leave(self, name: str) -> None:
+        """Give back the nodes of a workload."""
+        self._nodes.leave(name)
+        for used, key, amounts in self._counted.pop(name, ()):
+            used.add(key, amounts, -1)
 
     def _release(self, name: str) -> None:
         """Forget the quota and the nodes of a workload."""
-        self._leave_nodes(name)
+        self._leave(name)
         self._held.pop(name, None)
+        self._wanted.pop(name, None)
         self._waits.pop(name, None)
 
     def _evict_late(self, now_s: float) -> None:
@@ -546,11 +505,11 @@ class KueuePolicy(Policy):
         if placing.ready_s is None:
             return
         for name in [n for n, at_s in self._waits.items() if at_s + placing.ready_s <= now_s]:
-            held, times = self._held[name], self._timeouts.get(name, 0)
+            times = self._timeouts.get(name, 0)
             self._timeouts[name] = times + 1
-            self._snapshot.remove(held)
+            workload = replace(self._jobs[name], evicted=("PodsReadyTimeout", now_s))
+            self._snapshot.remove(self._held[name])
             self._release(name)
-            workload = replace(held.workload, evicted=("PodsReadyTimeout", now_s))
             back_s = min(placing.most_backoff_s, placing.backoff_s * 2.0 ** min(times, 60))
             self._pending.add(workload, now_s + max(back_s, self._site.settings.requeue_s))
             self._pending.wake(workload.queue, now_s)
@@ -588,7 +547,6 @@ class KueuePolicy(Policy):
                 victim, preemptor = self._last.victims[name]
                 return f"is preempted for {preemptor.name} ({victim.reason}) and queues again"
             return f"waits; {waits(self._snapshot, self._pending, workload, self._last)}"
-        count, demand, _ = self._shape_of(name)
         held = self._held[name]
         granted = ", ".join(
             f"{amount / PER_UNIT:g} {resource} of flavor {flavor}"
@@ -596,8 +554,14 @@ class KueuePolicy(Policy):
         )
         whom = [n for n, (_, one) in self._last.victims.items() if one.name == name]
         for_it = f", for which {some(whom)} ended" if whom else ""
-        if name in self._at:
+        if name in self._nodes.at:
             return f"runs in cluster queue {workload.queue} with {granted}{for_it}"
-        open_to = self._open_to(name).bit_count() + len(self._reserved.get(name, ()))
-        pods = f"{count} node{'s' if count > 1 else ''} with {demand[0]:g} free GPUs"
-        return f"is admitted with {granted}{for_it} and waits for {pods}: {open_to} have them"
+        wanted = self._wants(name)
+        pods = " and ".join(
+            f"{one.count} node{'s' if one.count > 1 else ''} with {one.gpus} free GPUs"
+            if one.apart
+            else f"nodes for {one.count} pod{'s' if one.count > 1 else ''} of {one.gpus} GPUs"
+            for one in wanted
+        )
+        able = self._nodes.able(name, wanted)
+        return f"is admitted with {granted}{for_it} and waits for {pods}: {able} have them"

@@ -169,14 +169,27 @@ def _of_files(word: str, given: str) -> tuple[str, Callable[[str], Maker[Any]] |
 
 
 def policy_files(policy: str) -> tuple[str, ...]:
-    """Return the files that a policy's name contains, such as ``slurm:slurm.conf,shares.txt``."""
+    """Return the files that a policy's name contains, such as ``slurm:slurm.conf,shares.txt``.
+
+    Words like ``nodes=spread`` are none, and ``+FILE`` is FILE.
+    """
     _, made_of, files = _of_files("policy", policy)
-    return tuple(filter(None, files.split(","))) if made_of is not None else ()
+    named = (one.removeprefix("+") for one in files.split(",") if "=" not in one)
+    return tuple(filter(None, named)) if made_of is not None else ()
 
 
 def with_policy_files(policy: str, files: Sequence[str]) -> str:
-    """Return a policy's name with other files; unchanged if it has none."""
-    return f"{policy.partition(':')[0]}:{','.join(files)}" if policy_files(policy) else policy
+    """Return a policy's name with other files, of equal number; unchanged if it has none."""
+    family, made_of, named = _of_files("policy", policy)
+    if made_of is None:
+        return policy
+    others = iter(files)
+    parts = [
+        one if "=" in one else f"{'+' * one.startswith('+')}{next(others)}"
+        for one in named.split(",")
+        if one
+    ]
+    return f"{family}:{','.join(parts)}"
 
 
 def name_of_value(word: str, value: Any) -> str:
