@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ class RecordedWaits:
     loaded
         Jobs to replay: those that have ended, that still ran, and that still waited.
     waits_s
-        Seconds from eligible to start, by job that started.
+        Seconds from eligible to start, by job that started; of one that ran more than once, all
+        seconds without GPUs, if the log states them.
+    evictions
+        Number of evictions by reason; empty if the log states none.
     notes
         Lines on what was read, left out and assumed.
     """
@@ -42,6 +45,7 @@ class RecordedWaits:
     loaded: LoadedTrace
     waits_s: Mapping[str, float]
     notes: tuple[str, ...]
+    evictions: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_waits(spec: str, options: Mapping[str, Any]) -> RecordedWaits:
@@ -93,14 +97,18 @@ def read_waits(spec: str, options: Mapping[str, Any]) -> RecordedWaits:
     )
     there = {job.name for job in loaded.trace.jobs}
     waits_s = {
-        name: max(0.0, row.start_s - row.submit_s)
+        name: max(0.0, row.start_s - row.submit_s if row.waited_s is None else row.waited_s)
         for row, name in zip(rows, unique_names(rows), strict=True)
         if row.start_s is not None and name in there
     }
     if not waits_s:
         raise InputError("has no job with a start: no wait is recorded", file=str(log.path))
     account = loaded.account
-    return RecordedWaits(loaded, waits_s, (*(() if account is None else account.texts()), *notes))
+    evictions: Counter[str] = Counter()
+    for row in rows:
+        evictions.update(dict(row.evictions))
+    texts = () if account is None else account.texts()
+    return RecordedWaits(loaded, waits_s, (*texts, *notes), dict(evictions.most_common()))
 
 
 def _eligible(
@@ -114,7 +122,9 @@ def _eligible(
     for at, row in enumerate(every):
         ready_s = row.ready_s
         run_s = row.run_s
-        if row.attempts > 1:
+        if row.waited_s is not None:
+            count["evicted workloads, replayed as one run with the sum of their waits"] += 1
+        elif row.attempts > 1:
             count["requeued jobs, replayed as one run with the wait of the first"] += 1
         is_open = at >= len(ended)
         if ready_s == inf or (is_open and row.start_s is None and row.end_s is not None):

@@ -19,6 +19,7 @@ def as_json(found: Statement, spec: str, policy: str, seed: int) -> str:
     from morph_opt.inputs.traces.registry import absolute_spec
 
     mean = found.figures[0]
+    evictions = {one.name: _document(one) for one in found.evictions}
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "log": spec,
@@ -34,6 +35,7 @@ def as_json(found: Statement, spec: str, policy: str, seed: int) -> str:
             kind: {one.name: _document(one) | {"few": one.few} for one in figures}
             for kind, figures in found.classes.items()
         },
+        **({"evictions": evictions} if evictions else {}),
         "spreads": {name: list(ends) for name, ends in found.spreads.items()},
         "starts_off_s": dict(zip(("median", "p95"), found.starts_s, strict=True)),
         "phases_s": list(found.phases_s),
@@ -78,9 +80,12 @@ def as_text(found: Statement, spec: str, policy: str, seed: int) -> str:
         lines += ["", _table(f"mean wait by {kind}", figures[:_SHOWN])]
         if len(figures) > _SHOWN:
             lines.append(f"and {len(figures) - _SHOWN} more with fewer jobs (--json has all)")
+    if found.evictions:
+        lines += ["", _counts("evictions by reason", found.evictions)]
     lines += ["", *(f"note: {note}" for note in found.notes)]
     if found.not_followed:
-        lines.append(f"set in slurm.conf, not followed: {', '.join(found.not_followed)}")
+        where = "objects of Kueue" if policy.startswith("kueue") else "slurm.conf"
+        lines.append(f"set in {where}, not followed: {', '.join(found.not_followed)}")
     lines += ["what this cannot claim:", *(f"  {text}" for text in found.cannot_claim)]
     return "\n".join(lines) + "\n"
 
@@ -116,6 +121,17 @@ def _spread(mean: Figure) -> str:
     if not mean.recorded:
         return f"{low:,.1f} to {high:,.1f} s"
     return f"{mean.relative(low):+.1%} to {mean.relative(high):+.1%}"
+
+
+def _counts(title: str, figures: Iterable[Figure]) -> str:
+    rows = []
+    for one in figures:
+        low, high = one.spread
+        inside = "yes" if one.inside else "no"
+        rows.append((one.name, one.recorded, one.mean, low, high, inside))
+    header = (title, "recorded", "simulated", "2.5 %", "97.5 %", "inside")
+    plain = dict.fromkeys(header[1:5], ",.1f")
+    return Table(header, rows, formats=plain).to_text()
 
 
 def _table(title: str, figures: Iterable[Figure]) -> str:

@@ -18,7 +18,9 @@ from morph_opt.inputs.traces.format import LoadedTrace
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.replay.run import replay
 from morph_opt.replay.scenario import Scenario, Workload
+from morph_opt.scheduling.kueue.clusters import KueueSite
 from morph_opt.scheduling.policies.base import Policy
+from morph_opt.scheduling.policies.kueue import KueuePolicy
 from morph_opt.scheduling.policies.options import Scheduler
 from morph_opt.scheduling.policies.slurm import Site, SlurmPolicy
 from morph_opt.simulation.engine.config import ReplayConfig
@@ -80,6 +82,10 @@ class Shaken:
         By replay: the rows of ``jobs.csv``.
     site
         Settings of the site; None if the policy is none of a Slurm site.
+    kueue
+        Objects of the site; None if the policy is none of a Kueue site.
+    evictions
+        By replay: number of evictions by reason, of a Kueue site.
     knows_truth
         Whether the policy knows true run times.
     """
@@ -90,6 +96,8 @@ class Shaken:
     rows: tuple[tuple[JobRow, ...], ...]
     phases_s: tuple[float, ...] = ()
     site: Site | None = None
+    kueue: KueueSite | None = None
+    evictions: tuple[Mapping[str, int], ...] = ()
     knows_truth: bool = False
 
 
@@ -99,6 +107,7 @@ class _Draws:
     offs_s: list[dict[str, float]] = field(default_factory=list)
     rows: list[tuple[JobRow, ...]] = field(default_factory=list)
     phases_s: list[float] = field(default_factory=list)
+    evictions: list[Mapping[str, int]] = field(default_factory=list)
 
 
 def prepared_site(
@@ -120,13 +129,17 @@ def prepared_site(
     InputError
         As `morph_opt.replay.prepare.prepare`.
     """
+    engine = ReplayConfig(rounds="events")
+    if str(scheduler.policy).partition(":")[0] == KueuePolicy.name:
+        # Run times of its log contain the start-ups after evictions.
+        engine = replace(engine, restart_s=0.0)
     return prepare(
         Scenario(
             loaded,
             cluster,
             workload=Workload(skip_impossible=skip_impossible),
             scheduler=scheduler,
-            engine=ReplayConfig(rounds="events"),
+            engine=engine,
         )
     )
 
@@ -175,7 +188,11 @@ def shaken_replays(
         shaken = shaking.jobs(jobs, requests.iteration_s, draw)
         trace = prepared.trace.of_jobs(shaken)
         result = replay(trace, scenario.cluster, policy, prepared.truth, scenario.engine)
-        waits_s = {row.job: row.waiting_s for row in result.jobs}
+        if isinstance(policy, KueuePolicy):  # whom it preempts waits again
+            waits_s = {row.job: row.queued_s for row in result.jobs}
+            found.evictions.append(dict(policy.evictions))
+        else:
+            waits_s = {row.job: row.waiting_s for row in result.jobs}
         lost = [name for name, wait_s in waits_s.items() if not wait_s >= 0.0]
         if lost:
             rule = f"{policy.name} never starts it (and {len(lost) - 1} others): no wait to compare"
@@ -195,6 +212,8 @@ def shaken_replays(
         tuple(found.rows),
         tuple(found.phases_s),
         site,
+        prepared.policy.site if isinstance(prepared.policy, KueuePolicy) else None,
+        tuple(found.evictions),
         knows,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -14,6 +14,7 @@ from formulations.parameters import Params
 from morph_opt.core.domain import Job
 from morph_opt.hindcast.recorded import RecordedWaits
 from morph_opt.hindcast.shaken import Shaken
+from morph_opt.scheduling.kueue.clusters import KueueSite
 from morph_opt.simulation.runs.slo import PER_JOB, Slo
 
 SUMMARISED = {
@@ -117,11 +118,13 @@ class Statement:
     notes
         Sentences on rows read, left out and assumed.
     not_followed
-        Settings of slurm.conf that the model does not follow.
+        Settings of the site that the model does not follow.
     cannot_claim
         Facts that neither log nor policy can show.
     spreads
         Spread of further figures over the replays, by their keys of ``summary.json``.
+    evictions
+        Number of evictions by reason, of a Kueue site.
     """
 
     figures: tuple[Figure, Figure, Figure]
@@ -132,6 +135,7 @@ class Statement:
     not_followed: tuple[str, ...]
     cannot_claim: tuple[str, ...]
     spreads: Mapping[str, tuple[float, float]]
+    evictions: tuple[Figure, ...] = ()
 
     @property
     def reproduced(self) -> bool:
@@ -157,18 +161,31 @@ def state(recorded: RecordedWaits, shaken: Shaken) -> Statement:
     )
     return Statement(
         (mean, p95, most),
-        _classes(jobs, real, mine),
+        _classes(jobs, real, mine, _KUEUE if shaken.kueue is not None else _SLURM),
         (float(np.median(off)), float(np.percentile(off, 95.0))),
         shaken.phases_s,
         recorded.notes,
-        () if shaken.site is None else shaken.site.unmodelled(),
+        tuple(site.unmodelled()) if (site := shaken.site or shaken.kueue) is not None else (),
         tuple(_cannot_claim(shaken)),
         {
             key: found.spread
             for key, text in SUMMARISED.items()
             if (found := figure_of(shaken, Slo.parse(f"{text} <= 1e300"))) is not None
         },
+        tuple(_evictions(recorded, shaken)),
     )
+
+
+def _evictions(recorded: RecordedWaits, shaken: Shaken) -> Iterator[Figure]:
+    """Yield the number of evictions by reason, the most frequent first."""
+    if shaken.kueue is None:
+        return
+    every = Counter(recorded.evictions)
+    for one in shaken.evictions:
+        every.update(one)
+    for reason, _ in sorted(every.items(), key=lambda item: (-item[1], item[0])):
+        mine = tuple(float(one.get(reason, 0)) for one in shaken.evictions)
+        yield Figure(reason, len(shaken.jobs), float(recorded.evictions.get(reason, 0)), mine)
 
 
 def figure_of(shaken: Shaken, metric: Slo) -> Figure | None:
@@ -197,13 +214,24 @@ def figure_of(shaken: Shaken, metric: Slo) -> Figure | None:
     return Figure(name, len(shaken.jobs), nan, tuple(values)) if np.isfinite(values).all() else None
 
 
-def _classes(jobs: Sequence[Job], real: Floats, mine: Floats) -> dict[str, tuple[Figure, ...]]:
+_Kinds = Mapping[str, Callable[[Job], str]]
+_SLURM: _Kinds = {
+    "GPUs": lambda job: str(job.requested_gpus),
+    "partition": lambda job: job.partition,
+    "user": lambda job: job.user,
+}
+_KUEUE: _Kinds = {
+    "GPUs": lambda job: str(job.requested_gpus),
+    "cluster queue": lambda job: job.tenant,
+    "priority": lambda job: f"{job.priority:g}",
+}
+"""Kinds of classes of jobs, by what the scheduler of a site goes by."""
+
+
+def _classes(
+    jobs: Sequence[Job], real: Floats, mine: Floats, kinds: _Kinds
+) -> dict[str, tuple[Figure, ...]]:
     """Return mean waits by class, the classes with the most jobs first."""
-    kinds: dict[str, Callable[[Job], str]] = {
-        "GPUs": lambda job: str(job.requested_gpus),
-        "partition": lambda job: job.partition,
-        "user": lambda job: job.user,
-    }
     found = {}
     for kind, of in kinds.items():
         members: dict[str, list[int]] = defaultdict(list)
@@ -220,9 +248,15 @@ def _classes(jobs: Sequence[Job], real: Floats, mine: Floats) -> dict[str, tuple
     return found
 
 
+_COLD = "a cold start: what ran or waited before the first row is not there, unless the log has it"
+
+
 def _cannot_claim(shaken: Shaken) -> Iterator[str]:
     """Yield what the log lacks, and what follows for the statement."""
     jobs = shaken.jobs
+    if shaken.kueue is not None:
+        yield from _not_of_kueue(shaken.kueue)
+        return
     without = sum(job.time_limit_s is None for job in jobs)
     if without:
         by = "DefaultTime, MaxTime or none" if shaken.site is not None else "none"
@@ -242,10 +276,19 @@ def _cannot_claim(shaken: Shaken) -> Iterator[str]:
             if not shaken.site.files.shares:
                 yield "fair share: without a file of shares all accounts and users have equal ones"
             yield "fair share before the log: usage begins at 0"
-    yield (
-        "a cold start: what ran or waited before the first row is not there, unless the log has it"
-    )
+    yield _COLD
     yield "holds, dependencies, reservations, outages, limits of QOS, priorities changed by hand"
+
+
+def _not_of_kueue(site: KueueSite) -> Iterator[str]:
+    """Yield what a log of Kueue lacks, and what follows for the statement."""
+    if site.files is None:
+        yield "quotas: the policy has no files, so all jobs share one queue over all GPUs"
+    elif not site.files.workloads:
+        yield "pods, topologies, memory: no file has Workload objects, so a job has a pod per node"
+    yield "instants of evictions: a workload states its last admission and the seconds that it ran"
+    yield _COLD
+    yield "pods outside Kueue, outages, quotas, queues and priorities that were changed by hand"
 
 
 def finite(value: float) -> float | None:

@@ -105,6 +105,24 @@ def requests_of(spec: Fields) -> dict[str, float]:
     return found | {key: found.get(key, 0.0) + quantity_of(more, key) for key in more}
 
 
+_BYTES = frozenset(("memory", "ephemeral-storage"))
+
+
+def amount_text(resource: str, amount: float) -> str:
+    """Return an amount of a resource, bytes in the largest unit up to Gi."""
+    if resource not in _BYTES:
+        return f"{amount:g}"
+    size, unit = next(
+        (
+            (size, unit)
+            for size, unit in ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+            if amount >= size
+        ),
+        (1, ""),
+    )
+    return f"{amount / size:.4g}{unit}"
+
+
 def priority_of(spec: Fields, classes: Mapping[str, int]) -> tuple[int, str]:
     """Return the priority of a workload, and the name of its class if no file has the class.
 

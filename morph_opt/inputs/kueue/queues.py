@@ -11,6 +11,7 @@ from morph_opt.inputs.kueue.kube import (
     Expression,
     Taint,
     Toleration,
+    amount_text,
     expressions_of,
     holds,
     meta_of,
@@ -370,8 +371,11 @@ def allowed_spaces(queue: Queue, spaces: Mapping[str, Mapping[str, str]], space:
 def quota_reason(queue: str, needs: Sequence[tuple[Slot, float, float]]) -> str:
     """Return why a queue can never grant a request, from each slot's amount and limit."""
     words = "; ".join(
-        f"{limit:g} of flavor {flavor}" if limit else f"none of flavor {flavor}"
-        for (flavor, _), _, limit in needs
+        f"{amount_text(resource, limit)} of flavor {flavor}"
+        if limit
+        else f"none of flavor {flavor}"
+        for (flavor, resource), _, limit in needs
     )
     (_, resource), amount, _ = needs[0]
-    return f"asks for {amount:g} {resource}, and its cluster queue {queue} may have at most {words}"
+    asks = f"asks for {amount_text(resource, amount)} {resource}"
+    return f"{asks}, and its cluster queue {queue} may have at most {words}"

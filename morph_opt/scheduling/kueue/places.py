@@ -63,6 +63,7 @@ class _Found:
     failed: str = ""
     flavor: str = ""
     unknown: str = ""
+    why: str = ""
 
 
 def _find(
@@ -90,7 +91,7 @@ def _find(
         found.places |= answer.domains
         found.levels |= dict.fromkeys(answer.domains, answer.levels)
         if answer.why:
-            found.failed, found.flavor = answer.failed, flavor
+            found.failed, found.flavor, found.why = answer.failed, flavor, answer.why
             break
     return found, [ask.pods.name for listed in asks.values() for ask in listed]
 
@@ -154,6 +155,14 @@ def fits_places(snapshot: Snapshot, workload: Workload, assignment: Assignment) 
     """Return whether the pod sets of a workload have places beside what is held."""
     found, _ = _find(snapshot, workload, assignment, empty=False)
     return not found.failed
+
+
+def lacks_places(snapshot: Snapshot, workload: Workload, assignment: Assignment) -> str:
+    """Return why pod sets of a workload have no places beside what is held; "" if they have."""
+    found, _ = _find(snapshot, workload, assignment, empty=False)
+    if found.unknown:
+        return f"pod set {found.unknown} has not exactly one flavor with a topology"
+    return f"in the topology of flavor {found.flavor} {found.why}" if found.failed else ""
 
 
 def reserved_places(

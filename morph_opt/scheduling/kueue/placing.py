@@ -148,7 +148,7 @@ class _Search:
         if chosen is None:
             at, chosen = self._fit(self.level)
             if not chosen:
-                return {}, f"no domains of level {self.topology.levels[self.level]} have room"
+                return {}, self._short()
         last = len(self.topology.levels) - 1
         chosen = self._given(chosen, self.count, self.leaders, self.size, slices=True)
         while at < min(last, self.slice_level) and not by_parts:
@@ -170,6 +170,18 @@ class _Search:
             led = [(d, d.leaders) for d in chosen]
             found[self.leader.pods.name] = self._named(led)
         return found, ""
+
+    def _short(self) -> str:
+        """Return how many of the pods have room."""
+        rooms = [one.pods for one in self.topology.by_level[self.level].values()]
+        name, count = self.topology.levels[self.level], f"{self.count} pods"
+        if self.slices:
+            count += f" in slices of {self.size}"
+        if self.required:
+            return (
+                f"no {name} has room for {count}, the emptiest has room for {max(rooms, default=0)}"
+            )
+        return f"all nodes together have room for {sum(rooms)} of {count}"
 
     def _named(self, domains: Sequence[tuple[Domain, int]]) -> tuple[PodsAt, ...]:
         ordered = sorted(domains, key=lambda one: one[0].values)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from morph_opt.core.domain.errors import some
+from morph_opt.inputs.kueue.kube import amount_text
 from morph_opt.scheduling.kueue.cycle import Head, Nominee, Outcome, nominate
 from morph_opt.scheduling.kueue.order import in_candidate_order
 from morph_opt.scheduling.kueue.pending import Pending
+from morph_opt.scheduling.kueue.places import lacks_places
 from morph_opt.scheduling.kueue.rounds import Settled
 from morph_opt.scheduling.kueue.site import Snapshot
 from morph_opt.scheduling.kueue.workloads import PER_UNIT, Workload
 
 _SHOWN = 4
 """Largest number of workloads that a sentence names."""
+
+
+def spelled(resource: str, thousandths: float) -> str:
+    """Return an amount of a resource, bytes in Ki, Mi or Gi."""
+    return amount_text(resource, thousandths / PER_UNIT)
 
 
 def waits(snapshot: Snapshot, pending: Pending, workload: Workload, last: Settled) -> str:
@@ -60,14 +67,19 @@ def _lacking(snapshot: Snapshot, workload: Workload, one: Nominee) -> str:
         for flavor in group.flavors:
             slot = flavor, resource
             free, could = snapshot.free(queue.name, slot), snapshot.could(queue.name, slot)
-            asks = f"asks for {amount / PER_UNIT:g} {resource}"
+            asks = f"asks for {spelled(resource, amount)} {resource}"
             if unsuited.get(flavor):
                 found.append(unsuited[flavor])
             elif amount > could:
-                found.append(f"{asks}, flavor {flavor} never has more than {could / PER_UNIT:g}")
+                found.append(
+                    f"{asks}, flavor {flavor} never has more than {spelled(resource, could)}"
+                )
             elif amount > free:
-                lacks = f"{asks}, flavor {flavor} has {free / PER_UNIT:g} of {could / PER_UNIT:g}"
-                found.append(f"{lacks} free; {_frees(snapshot, workload, slot, amount - free)}")
+                has = f"{spelled(resource, free)} of {spelled(resource, could)}"
+                frees = _frees(snapshot, workload, slot, amount - free)
+                found.append(f"{asks}, flavor {flavor} has {has} free; {frees}")
+    if snapshot.topologies and not found:
+        found += filter(None, [lacks_places(snapshot, workload, one.assignment)])
     if one.victims:
         names = [victim.held.workload.name for victim in one.victims]
         found.append(f"it would preempt {some(names)}")
@@ -86,8 +98,9 @@ def _frees(snapshot: Snapshot, workload: Workload, slot: tuple[str, str], lacks:
         left -= one.usage[slot]
         if left <= 0:
             break
+    more = f"{spelled(slot[1], lacks)} more are needed"
     if left > 0 or not named:
-        return f"{lacks / PER_UNIT:g} more are needed than all that is in use would free"
+        return f"{more} than all that is in use would free"
     if len(named) > _SHOWN:
-        return f"{lacks / PER_UNIT:g} more are needed, held by {len(named)} workloads or more"
-    return f"{lacks / PER_UNIT:g} more are needed, as the end of {some(named)} would free"
+        return f"{more}, held by {len(named)} workloads or more"
+    return f"{more}, as the end of {some(named)} would free"

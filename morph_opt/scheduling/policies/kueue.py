@@ -5,6 +5,7 @@ Page: ``docs/kueue.md``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -34,7 +35,7 @@ from morph_opt.scheduling.kueue.objects import held_of, read_workload
 from morph_opt.scheduling.kueue.pending import Pending
 from morph_opt.scheduling.kueue.places import topology_unsuited
 from morph_opt.scheduling.kueue.pods import Pods
-from morph_opt.scheduling.kueue.reasons import waits
+from morph_opt.scheduling.kueue.reasons import spelled, waits
 from morph_opt.scheduling.kueue.rounds import Settled, settle
 from morph_opt.scheduling.kueue.site import Site, Snapshot
 from morph_opt.scheduling.kueue.usage import LocalUsage
@@ -74,7 +75,9 @@ class KueuePolicy(Policy):
         listed = tuple(rules)
         self._levels = [one for one in listed if isinstance(one, Priority)]
         self._beside = [one for one in listed if isinstance(one, CohortQuota) and one.used]
-        self._given = site or KueueSite()
+        self.site = site or KueueSite()
+        self.evictions: Counter[str] = Counter()
+        """Number of evictions so far, by Kueue's reason and cause."""
         self._places: Places | None = None
         self._forget_all()
 
@@ -104,9 +107,9 @@ class KueuePolicy(Policy):
 
     def notes(self) -> tuple[str, ...]:
         """Return lines on what the objects state and the policy does not follow."""
-        left = list(self._given.unmodelled())
+        left = list(self.site.unmodelled())
         found = [f"kueue: not modelled, and left out: {', '.join(left)}"] if left else []
-        files = self._given.files
+        files = self.site.files
         if files is not None and not files.workloads:
             queues = files.queues.queues.values()
             covered = {r for one in queues for group in one.groups for r in group.resources}
@@ -130,7 +133,8 @@ class KueuePolicy(Policy):
         self._usage.sample(self._held.values(), now_s)
         self._snapshot.local_usage = self._usage.now()
         self._last = settled = settle(self._snapshot, self._pending, now_s)
-        for name in settled.victims:
+        for name, (victim, _) in settled.victims.items():
+            self.evictions[f"Preempted {victim.reason}"] += 1
             self._release(name)
         for name, held in settled.admitted.items():
             self._held[name] = held
@@ -154,8 +158,8 @@ class KueuePolicy(Policy):
     def _begin(self, cluster: Cluster) -> None:
         """Learn the cluster of the first round, or another."""
         self._forget_all()
-        self._places = Places(self._given, cluster)
-        files = self._given.files
+        self._places = Places(self.site, cluster)
+        files = self.site.files
         queues = files.queues if files is not None else one_queue(cluster)
         if not queues.flavors:
             named = (f for one in queues.queues.values() for g in one.groups for f in g.flavors)
@@ -165,10 +169,10 @@ class KueuePolicy(Policy):
         queues.flavors |= {one.name: replace(one, topology="") for one in lost}
         self._places_asked = not lost
         spaces = files.spaces if files is not None else None
-        self._site = site = Site(queues, self._given.settings(), spaces)
+        self._tree = site = Site(queues, self.site.settings(), spaces)
         self._requests = requests = Requests(self._belief, cluster)
         self._nodes = Nodes(
-            cluster, requests.capacity, self._belief, requests.runs, self._given.placing
+            cluster, requests.capacity, self._belief, requests.runs, self.site.placing
         )
         topologies = self._places.topologies(queues.flavors.values(), 0)
         self._snapshot = Snapshot(site, suits=self._suits, topologies=topologies)
@@ -185,9 +189,9 @@ class KueuePolicy(Policy):
         self._nodes.free.down = down
         if down != self._down and self._snapshot.topologies:
             assert self._places is not None
-            flavors = self._site.queues.flavors.values()
+            flavors = self._tree.queues.flavors.values()
             self._snapshot.topologies = self._places.topologies(flavors, down)
-            for queue in self._site.queues.queues:
+            for queue in self._tree.queues.queues:
                 self._pending.wake(queue, now_s)
         self._down = down
 
@@ -261,7 +265,7 @@ class KueuePolicy(Policy):
             raise self._without_queue(job)
         workload, why = self._workload(job, queue, local)
         self._jobs[job.name], self._asked[job.name] = workload, job
-        closed = self._site.queues.local.get(local)
+        closed = self._tree.queues.local.get(local)
         if known.running is not None:
             self._adopt(workload, known, now_s)
         elif why or (closed is not None and closed.away):
@@ -283,12 +287,12 @@ class KueuePolicy(Policy):
 
     def _stated(self, workload: Workload, known: JobState) -> Held | None:
         """Return the admission that the object of a running job states; None without one."""
-        files = self._given.files
+        files = self.site.files
         item = None if files is None else files.workloads.get(workload.name)
         found = None if item is None else admission_of(item)
         if found is None or found.queue != workload.queue or found.since_s != known.last_start_s:
             return None
-        queue = self._site.queues.queues[workload.queue]
+        queue = self._tree.queues.queues[workload.queue]
         every = {one.name for one in workload.pod_sets}
         if {one.name for one in found.sets} != every:
             return None
@@ -305,7 +309,7 @@ class KueuePolicy(Policy):
     def _implied(self, workload: Workload, known: JobState, now_s: float) -> Held:
         """Return the admission of a running job with the first flavor of its nodes."""
         assert known.running is not None
-        queue = self._site.queues.queues[workload.queue]
+        queue = self._tree.queues.queues[workload.queue]
         mine = sum(1 << node for node in known.running.placement.nodes)
         flavors: dict[str, str] = {}
         for group in queue.groups:
@@ -327,6 +331,7 @@ class KueuePolicy(Policy):
             if held is not None and any(one.domains is not None for one in held.placed):
                 # The nodes that its admission names are gone: Kueue evicts it.
                 self._give_back(name, now_s)
+                self.evictions["NodeFailures"] += 1
                 self._pending.add(replace(self._jobs[name], evicted=("NodeFailures", now_s)))
                 return
             self._leave(name)
@@ -345,8 +350,8 @@ class KueuePolicy(Policy):
 
     def _queue_of(self, job: Job) -> tuple[str, str]:
         """Return the cluster queue and the local queue of a job; "" for one that has none."""
-        queues = self._site.queues
-        if self._given.files is None:
+        queues = self._tree.queues
+        if self.site.files is None:
             return ALL, ""
         if job.tenant in queues.queues:
             return job.tenant, ""
@@ -356,14 +361,14 @@ class KueuePolicy(Policy):
         return "", ""
 
     def _without_queue(self, job: Job) -> InputError:
-        known = [*self._site.queues.queues, *self._site.queues.local]
+        known = [*self._tree.queues.queues, *self._tree.queues.local]
         rule = f"tenant {job.tenant!r} is neither a cluster queue nor one local queue of the files"
         rule += f"{did_you_mean(job.tenant, known)}; they have {some(known)}"
         return InputError(rule, field=f"job {job.name}")
 
     def _workload(self, job: Job, queue: str, local: str) -> tuple[Workload, str]:
         """Return the workload of a job, and why no nodes could ever hold it or ""."""
-        groups = self._site.queues.queues[queue].groups if queue else ()
+        groups = self._tree.queues.queues[queue].groups if queue else ()
         covered = {resource for group in groups for resource in group.resources}
         known = self._object(job)
         if known is not None:
@@ -383,7 +388,7 @@ class KueuePolicy(Policy):
             asked["ephemeral-storage"] = job.local_ssd_gib * GIB
         name = f"{count}x{each:g}@{allowed:x}"
         self._shapes[name] = shape
-        pods = PodSet(asked, count, name, topology=self._given.placing.topology)
+        pods = PodSet(asked, count, name, topology=self.site.placing.topology)
         levels = (one.level for one in self._levels if matches(job.name, one.jobs))
         priority = int(job.priority) + next(levels, 0)
         made = Workload(job.name, queue, (pods,), priority, job.submission_s, "", local)
@@ -391,7 +396,7 @@ class KueuePolicy(Policy):
 
     def _object(self, job: Job) -> Workload | None:
         """Return the workload of the object of a job; None if no file has one of its GPUs."""
-        files = self._given.files
+        files = self.site.files
         item = None if files is None else files.workloads.get(job.name)
         if files is None or item is None:
             return None
@@ -432,7 +437,7 @@ class KueuePolicy(Policy):
 
     def _nodes_of(self, flavor: str) -> int:
         assert self._places is not None
-        return self._places.of(self._site.queues.flavor(flavor))
+        return self._places.of(self._tree.queues.flavor(flavor))
 
     def _wants(self, name: str) -> tuple[Pods, ...]:
         """Return the pods of an admitted workload with the nodes that its admission allows."""
@@ -443,7 +448,7 @@ class KueuePolicy(Policy):
                 pods = sets[placed.name]
                 flavors = (f for r, f in placed.flavors.items() if is_gpu(r))
                 flavor = next(flavors, None)
-                known = None if flavor is None else self._site.queues.flavor(flavor)
+                known = None if flavor is None else self._tree.queues.flavor(flavor)
                 if any(is_gpu(r) and n for r, n in pods.requests.items()):
                     found += self._in_domains(placed, self._pods(pods, known, placed.count))
             self._wanted[name] = tuple(found)
@@ -501,24 +506,25 @@ class KueuePolicy(Policy):
 
     def _evict_late(self, now_s: float) -> None:
         """Evict workloads whose pods did not all run in time."""
-        placing = self._given.placing
+        placing = self.site.placing
         if placing.ready_s is None:
             return
         for name in [n for n, at_s in self._waits.items() if at_s + placing.ready_s <= now_s]:
             times = self._timeouts.get(name, 0)
             self._timeouts[name] = times + 1
+            self.evictions["PodsReadyTimeout"] += 1
             workload = replace(self._jobs[name], evicted=("PodsReadyTimeout", now_s))
             self._snapshot.remove(self._held[name])
             self._release(name)
             back_s = min(placing.most_backoff_s, placing.backoff_s * 2.0 ** min(times, 60))
-            self._pending.add(workload, now_s + max(back_s, self._site.settings.requeue_s))
+            self._pending.add(workload, now_s + max(back_s, self._tree.settings.requeue_s))
             self._pending.wake(workload.queue, now_s)
 
     def _next_s(self, now_s: float) -> float | None:
         """Return the next instant at which a try or a timeout is due."""
         due = [] if self._pending.next_s is None else [self._pending.next_s]
-        if self._given.placing.ready_s is not None:
-            due += [at_s + self._given.placing.ready_s for at_s in self._waits.values()]
+        if self.site.placing.ready_s is not None:
+            due += [at_s + self.site.placing.ready_s for at_s in self._waits.values()]
         return min((one for one in due if one > now_s), default=None)
 
     # --- reasons ------------------------------------------------------------------------------
@@ -549,7 +555,7 @@ class KueuePolicy(Policy):
             return f"waits; {waits(self._snapshot, self._pending, workload, self._last)}"
         held = self._held[name]
         granted = ", ".join(
-            f"{amount / PER_UNIT:g} {resource} of flavor {flavor}"
+            f"{spelled(resource, amount)} {resource} of flavor {flavor}"
             for (flavor, resource), amount in held.usage.items()
         )
         whom = [n for n, (_, one) in self._last.victims.items() if one.name == name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from morph_opt.core.documents import Fields
@@ -57,6 +58,10 @@ class KueueReader(KubeReader):
             self.find("pods-reclaimed-early")
         if past_s:
             self.find("retried", wasted_gpu_s=float(used.gpus * past_s))
+        waited_s = None
+        if past_s and start_s is not None:
+            waited_s = start_s - self.seconds(metadata, "creationTimestamp") - past_s
+        limit = "maximumExecutionTimeSeconds"
         found = LogRow(
             self.name_in(metadata),
             record.line,
@@ -71,8 +76,11 @@ class KueueReader(KubeReader):
             tenant=self._queue(spec, status, metadata),
             user=metadata.text("namespace", ""),
             kind=_priority_class(spec) or None,
+            limit_s=float(spec.whole(limit, 0, least=0)) or None if spec.has(limit) else None,
             attempts=2 if past_s else 1,
             priority=float(spec.whole("priority", 0, least=-(2**31), most=2**31)),
+            waited_s=waited_s,
+            evictions=tuple(_evictions(status, true).items()),
         )
         self.compare(found)
         return found
@@ -115,6 +123,18 @@ class KueueReader(KubeReader):
         if used != asked:
             self.find("admitted-not-requested")
         return used, list(types)
+
+
+def _evictions(status: Fields, true: Mapping[str, Fields]) -> dict[str, int]:
+    """Return the evictions of a workload by reason and cause; the last alone in older releases."""
+    stats = status.part("schedulingStats")
+    if not stats.has("evictions"):
+        return {one.text("reason", ""): 1 for kind, one in true.items() if kind == "Evicted"}
+    found: dict[str, int] = {}
+    for one in stats.objects("evictions", None):
+        name = f"{one.text('reason', '')} {one.text('underlyingCause', '')}".strip()
+        found[name] = found.get(name, 0) + one.whole("count", 1, least=0)
+    return found
 
 
 def _priority_class(spec: Fields) -> str:

@@ -87,6 +87,11 @@ class LogRow(NamedTuple):
         Quality of service; "" where the log has none.
     priority
         Priority: larger goes first; 0 where the log has none.
+    waited_s
+        Seconds for which it waited in all, where it ran more than once; None if it ran once or
+        the log does not state it.
+    evictions
+        Reasons for which its scheduler ended it so that it queued again, with their numbers.
     """
 
     name: str
@@ -119,6 +124,8 @@ class LogRow(NamedTuple):
     deadline_s: float | None = None
     qos: str = ""
     priority: float = 0.0
+    waited_s: float | None = None
+    evictions: tuple[tuple[str, int], ...] = ()
 
     @property
     def ready_s(self) -> float:
