@@ -81,7 +81,7 @@ def _scenario(given: argparse.Namespace) -> Scenario:
     # Options of a log are about the history: the state has no jobs of one.
     given.history_options = given_options(given, LogOptions)
     asked_for = _only(given, set(map(dest_of, _settings(Scheduler, ReplayConfig))))
-    asked_for.from_state = given.state if given.live is None else _written(given)
+    asked_for.from_state = given.state if given.live is None else _written(given, asked_for)
     return scenario_from(asked_for)
 
 
@@ -93,12 +93,15 @@ def _only(given: argparse.Namespace, names: set[str]) -> argparse.Namespace:
     return argparse.Namespace(**{k: value for k, value in vars(given).items() if k in names})
 
 
-def _written(given: argparse.Namespace) -> str:
+def _written(given: argparse.Namespace, asked_for: argparse.Namespace) -> str:
     """Write a scheduler's present answers as a snapshot in the folder of the answer."""
     from morph_opt.plan.ask import Ask
-    from morph_opt.round.live.sources import read_live, write_snapshot
+    from morph_opt.round.live.sources import of_objects, read_live, with_objects, write_snapshot
 
     live = read_live(given.live)
+    policy = getattr(asked_for, "policy", None)
+    if policy is not None and (own := with_objects(policy, given.live)) != policy:
+        asked_for.policy, live = own, of_objects(live)
     for name in given.jobs or ():
         if name in live.held:
             raise InputError(f"{name} waits: {live.held[name]}", file=given.live, field="--job")

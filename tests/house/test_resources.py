@@ -19,6 +19,7 @@ STATE_THEM = {
     "morph_opt/core/domain/catalog.py": "amounts of hardware that is known",
     "morph_opt/inputs/clusters/short.py": "options of a cluster without a file",
     "morph_opt/inputs/perf/analytic/support.py": "demands that follow from the model's equations",
+    "morph_opt/scheduling/kueue/amounts.py": "names in Kubernetes",
     "benchmarks/instances/messy.py": "amounts of drawn clusters and demands",
     "benchmarks/instances/scaled.py": "amounts of one cluster",
     "benchmarks/checks/messy/snapshots.py": "amounts of drawn clusters and demands",

@@ -14,6 +14,7 @@ from morph_opt.inputs.kueue.files import KueueFiles, read_files
 from morph_opt.inputs.kueue.kube import HOST, NODE_NAME, Toleration, holds, is_gpu, tolerates
 from morph_opt.inputs.kueue.queues import Flavor, Group, Queue, Queues
 from morph_opt.scheduling.backfill.nodes import bits
+from morph_opt.scheduling.kueue.amounts import of_node
 from morph_opt.scheduling.kueue.domains import MANY, PODS, Topology, TopologyNode
 from morph_opt.scheduling.kueue.site import GATES, Settings
 from morph_opt.scheduling.kueue.workloads import PER_UNIT, PodSet, TopologyRequest, exact
@@ -21,8 +22,6 @@ from morph_opt.scheduling.kueue.workloads import PER_UNIT, PodSet, TopologyReque
 GPU = "nvidia.com/gpu"
 ALL = "all"
 """Queue of every job where no files are given."""
-
-GIB = 2.0**30
 
 PODS_PER_NODE = 110
 """Pods that a node takes, Kubernetes's default; nodes of a cluster state none."""
@@ -88,8 +87,10 @@ class KueueSite:
         rest = [part[1:] for part in named if part.startswith("+")]
         paths = [part for part in named if not part.startswith("+")]
         words = dict(part.split("=", 1) for part in parts if "=" in part)
-        asked = _TOPOLOGY.fullmatch(words.pop("topology", ""))
+        asked = _TOPOLOGY.fullmatch(words.get("topology", ""))
         for name, value in words.items():
+            if name == "topology" and asked is not None:
+                continue
             if value not in _WORDS.get(name, ()):
                 known = " or ".join(f"{k}={v}" for k, values in _WORDS.items() for v in values)
                 known += " or topology=unconstrained or topology=required:LEVEL"
@@ -256,9 +257,7 @@ class Places:
         kind = self.cluster.nodes[node].type
         known = self._nodes.get(self.cluster.nodes[node].name)
         stated = {} if known is None else known.amounts
-        found = {PODS: PODS_PER_NODE * PER_UNIT, "cpu": kind.cpus * PER_UNIT}
-        found["memory"] = exact(kind.host_memory_gib * GIB)
-        found |= {r: exact(amount) for r, amount in stated.items()}
+        found = {r: exact(n) for r, n in {**of_node(kind), PODS: PODS_PER_NODE, **stated}.items()}
         # The cluster counts GPUs that are absent for now, and a job of the round holds these.
         named = {r for r in stated if is_gpu(r)} or self._gpus
         found |= dict.fromkeys(named, kind.gpus * PER_UNIT)

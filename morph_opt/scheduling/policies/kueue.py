@@ -28,8 +28,9 @@ from morph_opt.scheduling.backfill.nodes import bits
 from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, Priority
-from morph_opt.scheduling.kueue.clusters import ALL, GIB, GPU, KueueSite, Places, one_queue
-from morph_opt.scheduling.kueue.domains import Used
+from morph_opt.scheduling.kueue.amounts import OF_JOBS, of_job
+from morph_opt.scheduling.kueue.clusters import ALL, GPU, KueueSite, Places, one_queue
+from morph_opt.scheduling.kueue.domains import PODS, Used
 from morph_opt.scheduling.kueue.nodes import Nodes
 from morph_opt.scheduling.kueue.objects import held_of, read_workload
 from morph_opt.scheduling.kueue.pending import Pending
@@ -45,9 +46,6 @@ from morph_opt.scheduling.policies.batch import Requests, Shaped
 
 SAME_S = 1.0
 """Largest difference of two instants that are the same creation of a workload."""
-
-_OF_JOBS = frozenset(("cpu", "ephemeral-storage", "pods"))
-"""Usual resources that jobs state."""
 
 
 class KueuePolicy(Policy):
@@ -113,7 +111,7 @@ class KueuePolicy(Policy):
         if files is not None and not files.workloads:
             queues = files.queues.queues.values()
             covered = {r for one in queues for group in one.groups for r in group.resources}
-            unstated = sorted(one for one in covered & USUAL if one not in _OF_JOBS)
+            unstated = sorted(one for one in covered & USUAL if one not in {PODS, *OF_JOBS})
             if unstated:
                 rule = f"jobs state no {', '.join(unstated)}: quotas of it are idle"
                 found.append(f"kueue: {rule} (Workload objects among the files state it)")
@@ -381,11 +379,7 @@ class KueuePolicy(Policy):
         count = count or 1
         gpus = next((r for group in groups for r in group.resources if is_gpu(r)), GPU)
         each = job.requested_gpus / count
-        asked = {gpus: each}
-        if job.cpus_per_gpu and "cpu" in covered:
-            asked["cpu"] = job.cpus_per_gpu * each
-        if job.local_ssd_gib and "ephemeral-storage" in covered:
-            asked["ephemeral-storage"] = job.local_ssd_gib * GIB
+        asked = {gpus: each} | of_job(job, each, covered)
         name = f"{count}x{each:g}@{allowed:x}"
         self._shapes[name] = shape
         pods = PodSet(asked, count, name, topology=self.site.placing.topology)
