@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from morph_opt.scheduling.kueue.cycle import Nominee, cycle
+from morph_opt.scheduling.kueue.cycle import Nominee, Result, cycle
 from morph_opt.scheduling.kueue.pending import Pending
 from morph_opt.scheduling.kueue.site import Snapshot
 from morph_opt.scheduling.kueue.victims import Victim
@@ -34,11 +35,7 @@ class Settled:
 
 
 def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
-    """Run cycles at an instant until one changes nothing.
-
-    Victims end between two cycles and queue again after `Settings.requeue_s`. So a workload is
-    admitted at most once and ended at most once. Between two such changes queues only get shorter,
-    and the cycles end when the same heads come again with the same flavors left to try.
+    """Run cycles at an instant until one changes nothing; see `cycles`.
 
     Parameters
     ----------
@@ -50,12 +47,9 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
     admitted: dict[str, Held] = {}
     victims: dict[str, tuple[Victim, Workload]] = {}
     waiting: dict[str, Nominee] = {}
-    seen: set[object] = set()
-    cycles = 0
-    while heads := pending.heads():
-        cycles += 1
-        result = cycle(snapshot, heads, now_s)
-        pending.requeue(result.nominees)
+    number = 0
+    for result in cycles(snapshot, pending, now_s):
+        number += 1
         for held in result.admitted:
             admitted[held.workload.name] = held
             waiting.pop(held.workload.name, None)
@@ -64,12 +58,36 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
                 waiting[one.workload.name] = one
         for victim, preemptor in result.victims:
             name = victim.held.workload.name
-            snapshot.remove(victim.held)
             if admitted.pop(name, None) is None:
                 victims[name] = victim, preemptor
+    return Settled(admitted, victims, waiting, number)
+
+
+def cycles(snapshot: Snapshot, pending: Pending, now_s: float) -> Iterator[Result]:
+    """Yield the results of the cycles of an instant, up to the first that changes nothing.
+
+    Victims end between two cycles and queue again after `Settings.requeue_s`. So a workload is
+    admitted at most once and ended at most once. Between two such changes queues only get shorter,
+    and the cycles end when the same heads come again with the same flavors left to try.
+
+    Parameters
+    ----------
+    snapshot, pending
+        Usage of quotas, and pending workloads; both are changed, victims included, before the
+        result of a cycle is yielded.
+    now_s
+        The instant.
+    """
+    seen: set[object] = set()
+    while heads := pending.heads():
+        result = cycle(snapshot, heads, now_s)
+        pending.requeue(result.nominees)
+        for victim, _ in result.victims:
+            snapshot.remove(victim.held)
             again = ended(victim.held.workload, victim.reason, now_s)
             pending.add(again, now_s + snapshot.site.settings.requeue_s)
             pending.wake(again.queue, now_s)
+        yield result
         if result.changed:
             seen.clear()
             continue
@@ -79,7 +97,6 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
         if now in seen:
             break
         seen.add(now)
-    return Settled(admitted, victims, waiting, cycles)
 
 
 def ended(workload: Workload, reason: str, now_s: float) -> Workload:
