@@ -60,7 +60,9 @@ def options_table() -> str:
         names += [
             f"milp --objective {s.name}" for s in OBJECTIVES.values() if known.name in s.options
         ]
-        rows.append((f"`{known.flag}`", known.takes, ", ".join(f"`{name}`" for name in names)))
+        told = ", ".join(f"`{name}`" for name in names)
+        told = "every policy" if known.name == "rules" else told
+        rows.append((f"`{known.flag}`", known.takes, told))
     return _table(("option", "value", "known to"), rows)
 
 

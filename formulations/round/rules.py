@@ -9,7 +9,7 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from formulations.columns import joined
 from formulations.linear_model import ModelBuilder
-from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from formulations.round.tables import (
     Level,
     ReturnTable,
@@ -58,13 +58,7 @@ def options_in_rules(problem: RoundProblem) -> Ints:
 
 
 def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple[int, ...]] | None:
-    """Return name and subscripts of a rule row that a selection breaks, or None.
-
-    Auxiliary columns take the smallest values that their rows with coefficient -1 and an upper
-    limit allow: it is best for all rows in which they occur with a positive one. Where such a row
-    has one of its own, as in trees of quotas, the values go up from row to row until nothing
-    changes; each is monotone in those before it, and no tree is deeper than it has rows.
-    """
+    """Return name and subscripts of a rule row that a selection breaks, or None."""
     rules = problem.rules
     if not rules.count:
         return None
@@ -72,6 +66,25 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     values = np.isin(options_in_rules(problem), taken).astype(np.float64)
     chosen = np.zeros(rules.count)
     np.add.at(chosen, rules.row, rules.value * values)
+    row = broken_row(rules, chosen)
+    return None if row is None else (rules.name[row], rules.label[row])
+
+
+def broken_row(rules: RuleTable, chosen: Floats) -> int | None:
+    """Return a row that decisions break, or None.
+
+    Auxiliary columns take the smallest values that their rows with coefficient -1 and an upper
+    limit allow: it is best for all rows in which they occur with a positive one. Where such a row
+    has one of its own, as in trees of quotas, the values go up from row to row until nothing
+    changes; each is monotone in those before it, and no tree is deeper than it has rows.
+
+    Parameters
+    ----------
+    rules
+        The rows.
+    chosen
+        Sum of the entries of the decisions in each row, shape (Q,).
+    """
     aux = np.zeros(rules.aux_upper.size)
     gives, takes = ((rules.kind == RULE_U) & (sign * rules.value > 0) for sign in (-1, 1))
     for _ in range(rules.count):
@@ -83,17 +96,14 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
         if (aux == before).all():
             break
     over = np.flatnonzero(aux > rules.aux_upper + FEASIBILITY)
-    activity = chosen
+    activity = chosen.copy()
     own = rules.kind == RULE_U
     np.add.at(activity, rules.row[own], rules.value[own] * aux[rules.index[own]])
     below, above = activity < rules.lower - FEASIBILITY, activity > rules.upper + FEASIBILITY
     bad = np.flatnonzero(below | above)
     if over.size:
-        row = int(rules.row[gives][rules.index[gives] == over[0]][0])
-        return rules.name[row], rules.label[row]
-    if bad.size:
-        return rules.name[bad[0]], rules.label[bad[0]]
-    return None
+        return int(rules.row[gives][rules.index[gives] == over[0]][0])
+    return int(bad[0]) if bad.size else None
 
 
 def with_shared(problem: RoundProblem, shared: SharedTable) -> RoundProblem:

@@ -271,8 +271,7 @@ def _rules(
     """Return the operator's rules, from their file or from the state."""
     if scheduler.rules:
         rules = read_rules(scheduler.rules, cluster)
-        decider.require_understood(("rules",))
-        decider.require_obeyed(rules)
+        decider.require_rules(rules)
         return rules
     if snapshot is not None and snapshot.rules is not None:
         return snapshot.rules

@@ -395,8 +395,8 @@ def decide_round(
     Raises
     ------
     InputError
-        If policy, objective or solver are unknown, a baseline is given rules by its options,
-        or an explanation is requested from a policy that proves nothing.
+        If policy, objective or solver are unknown, rules cannot be combined with the policy, or
+        an explanation is requested from a policy that proves nothing.
     RuleConflictError
         If the rules leave no decision.
     AllocationError
@@ -408,7 +408,7 @@ def decide_round(
     decider = policy if isinstance(policy, Decider) else resolve(policy, options.objective)
     name = decider.name
     if snapshot.rules is None and rules.rules:
-        decider.require_obeyed(rules)
+        decider.require_rules(rules)
     options, notes = _with_effect(decider, options, snapshot)
     made = decider.make(snapshot.speeds, options)
     if name != "milp" and explain is not None:

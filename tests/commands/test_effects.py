@@ -40,7 +40,7 @@ ROWS = {
     " | --rounds events"
     "| --restart-s 10 | --events e.csv | --mtbf-s 4000 --mttr-s 300 | --mttr-s 300 --mtbf-s 4000"
     "| --until-s 1000 | --out elsewhere | --json | --quiet | --watch | --from-state bare.json",
-    f"{FIFO} --nodes 1": "--gpus-per-node 4",
+    f"{FIFO} --nodes 1": "--gpus-per-node 4 | --rules r.toml",
     f"{FIFO} --cluster 1x2": "--skip-impossible",
     f"{FIFO} --cluster 2x4": "--seed 2",
     f"{FIFO} --mtbf-s 4000 --mttr-s 300": "--failure-seed 2",

@@ -28,7 +28,7 @@ replay --policy srtf --gap 0.5 | --gap: policy 'srtf'
 replay --policy srtf --gap 0.0001 | --gap: policy 'srtf'
 replay --policy gavel:ftf --time-limit-s 3 | --time-limit-s: policy 'gavel:ftf'
 replay --policy tiresias:2d-las --node-limit 3 | --node-limit: policy
-replay --policy fifo --rules r.toml | --rules: policy 'fifo'
+replay --policy fifo --rules none.toml | none.toml: cannot be read
 replay --policy equal_split --packing | --packing: policy
 replay --policy fifo --starvation-knob 0 | --starvation-knob: policy 'fifo'
 replay --starvation-knob 2 | --starvation-knob: objective 'auto' does not know it; known to

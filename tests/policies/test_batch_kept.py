@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.core.domain import InputError, Job, Trace
+from morph_opt.core.domain import Job, Trace
 from morph_opt.core.domain.reservation import Reservation
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.decision.rules.model import Maintenance, OperatorRules, TenantQuota
@@ -95,13 +95,11 @@ class TestRules:
         assert found["a"][0] >= 1_200.0
         assert found["b"][0] < 60.0
 
-    def test_other_rules_are_refused_by_name(self) -> None:
-        rules = OperatorRules((TenantQuota("ml", 4),))
-        with pytest.raises(InputError, match=r"obeys \[\[maintenance\]\] alone, not quota: tenant"):
-            resolve("easy").require_obeyed(rules)
-        with pytest.raises(InputError, match="'fifo' knows no operator's rules"):
-            resolve("fifo").require_obeyed(rules)
-        resolve("milp").require_obeyed(rules)
+    def test_maintenance_alone_needs_no_wrapper(self) -> None:
+        maintenance = Maintenance(("node-*",), 600.0, 1_200.0)
+        assert resolve("easy").obeys(OperatorRules((maintenance,)))
+        assert not resolve("fifo").obeys(OperatorRules((maintenance,)))
+        assert not resolve("easy").obeys(OperatorRules((maintenance, TenantQuota("ml", 4))))
 
 
 def test_reservations_of_scontrol_are_on_the_clock_of_the_log(tmp_path: Path) -> None:

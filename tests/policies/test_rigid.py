@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formulations.arrays import Bools
 from formulations.round.decode import Room, place_parts
 from formulations.round.tables import RoundProblem
 from morph_opt.core.domain import JobState, RoundState
@@ -52,9 +53,11 @@ def test_nodes_are_searched_only_if_all_free_gpus_suffice(
 ) -> None:
     sought: list[int] = []
 
-    def counted(problem: RoundProblem, candidate: int, room: Room) -> tuple[int, ...] | None:
+    def counted(
+        problem: RoundProblem, candidate: int, room: Room, among: Bools | None
+    ) -> tuple[int, ...] | None:
         sought.append(int(problem.candidates.gpus[candidate]))
-        return place_parts(problem, candidate, room)
+        return place_parts(problem, candidate, room, among)
 
     monkeypatch.setattr("morph_opt.scheduling.policies.filling.place_parts", counted)
     decide("fifo:skip", state(cluster(8), *queue()))

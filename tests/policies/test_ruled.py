@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from morph_opt.core.domain import RoundState
+from morph_opt.core.domain import InputError, RoundState
 from morph_opt.round.decide import decide_round
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.scheduling.decision.rules.audit import audit
-from morph_opt.scheduling.decision.rules.model import NodeRule, NonPreemptible, OperatorRules, Rule
+from morph_opt.scheduling.decision.rules.model import (
+    Maintenance,
+    NodeRule,
+    NonPreemptible,
+    OperatorRules,
+    Rule,
+    TenantQuota,
+)
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
     Priority,
+    StartBy,
     StrictOrder,
 )
 from morph_opt.scheduling.policies.options import PolicyOptions
-from morph_opt.scheduling.policies.registry import BASELINES
+from morph_opt.scheduling.policies.registry import BASELINES, resolve
 from tests.policies.worlds import cluster, queued, running, speeds, state
 
 FIXED = speeds({"m": {"1": 8.0, "2": 4.0, "4": 2.0, "8": 1.0, "4+4": 1.0}})
@@ -63,10 +73,39 @@ def test_jobs_go_to_nodes_that_they_may_use(policy: str) -> None:
 
 
 def test_a_strict_order_is_kept_where_the_first_does_not_fit() -> None:
-    """The first has no node that it may use; so the second waits, too."""
-    before = state(cluster(4, 8), queued("first", 8), queued("second", 2))
+    """The only node of the first is in use; so the second waits, too."""
+    before = state(cluster(4, 8), running("r", {0: [0]}), queued("first", 4), queued("second", 2))
     rules = (NodeRule(("first",), only_nodes=("n0",)), StrictOrder(("first", "second")))
     assert started(before, "fifo:skip", *rules) == {}
+
+
+def test_a_policy_keeps_its_order_on_the_nodes_that_a_rule_leaves() -> None:
+    """fifo passes nobody on n0, where the first must wait; on n1 the others start."""
+    jobs = queued("first", 4), queued("second", 2), queued("third", 2)
+    before = state(cluster(4, 4), running("r", {0: [0, 1]}), *jobs)
+    assert started(before, "fifo", NodeRule(("first",), only_nodes=("n0",))) == {
+        "second": (1,), "third": (1,)
+    }  # fmt: skip
+
+
+def test_a_size_that_rules_never_allow_becomes_the_next_smaller_one() -> None:
+    before = state(cluster(8), queued("a", 8, tenant="t"))
+    decided = started(before, "fifo", TenantQuota("t", 5))
+    assert decided == {"a": (0,)}
+
+
+@pytest.mark.parametrize("policy", ["srtf", "tiresias:2d-las"])
+def test_jobs_that_must_stay_are_not_preempted_and_others_are(policy: str) -> None:
+    """Both would go for the new short job; only the one that may be stopped does."""
+    old = {"iterations": 900, "done": 300.0}
+    before = state(
+        cluster(4, 4),
+        replace(running("kept", {0: range(4)}, **old), attained_gpu_s=90_000.0),
+        replace(running("free", {1: range(4)}, **old), attained_gpu_s=90_000.0),
+        queued("new", 4, iterations=2),
+    )
+    assert started(before, policy, NonPreemptible(("kept",))) == {"new": (1,)}
+    assert started(before, policy, NonPreemptible(("free",))) == {"new": (0,)}
 
 
 def test_jobs_prefer_the_first_type_of_their_list() -> None:
@@ -75,6 +114,21 @@ def test_jobs_prefer_the_first_type_of_their_list() -> None:
     assert first != second
     for order, node in (((first, second), 0), ((second, first), 1)):
         assert started(before, "fifo", NodePreference(("a",), order)) == {"a": (node,)}
+
+
+def test_what_cannot_be_put_under_rules_is_refused_by_name() -> None:
+    quota = OperatorRules((TenantQuota("a", 4),))
+    with pytest.raises(InputError, match="cannot be combined with --packing of policy 'gandiva'"):
+        resolve("gandiva").make(FIXED, PolicyOptions(rules=quota, packing=True))
+    with pytest.raises(InputError, match="start_by is a rule of policy milp only"):
+        resolve("fifo").make(FIXED, PolicyOptions(rules=OperatorRules((StartBy(60.0),))))
+
+
+def test_rules_that_contradict_each_other_are_named() -> None:
+    before = state(cluster(4), running("r", {0: [0]}))
+    rules = NonPreemptible(("r",)), Maintenance(("n0",), 0.0, 900.0)
+    with pytest.raises(InputError, match=r"contradict each other .* maintenance of r, which"):
+        started(before, "fifo", *rules)
 
 
 ASK_MORE = {"easyscale:yarn-cs", "easyscale:homo", "easyscale:heter", "gavel:cost"}

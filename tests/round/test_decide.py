@@ -273,7 +273,7 @@ def test_rules_in_conflict_as_a_library() -> None:
         (["--state", "{s}", "--gap", "-1"], "gap"),
         (["--state", "{s}", "--gap", "much"], "a number from 0 to 1, got 'much'"),
         (["--state", "{s}", "--rules", "none.toml"], "none.toml"),
-        (["--state", "{s}", "--policy", "fifo", "--rules", "r.toml"], "does not know it"),
+        (["--state", "{s}", "--policy", "fifo", "--rules", "r.toml"], "r.toml"),
         (["--state", "{r}", "--policy", "fifo", "--explain"], "policy milp only"),
         (["--state", "{s}", "--explain", "--explain-jobs", "-1"], "from 0 to"),
         (["--state", "{s}", "--format", "xml"], "xml"),

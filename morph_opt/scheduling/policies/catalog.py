@@ -45,7 +45,7 @@ class PolicySpec(Generic[Made_co]):
         Page under ``docs`` that states the rule; "" if the line is enough.
     options
         Names of the `morph_opt.scheduling.policies.options.OPTIONS` that it knows; for an
-        objective, those beyond `MILP_OPTIONS`.
+        objective, those beyond `MILP_OPTIONS`. Every policy is put under ``rules``.
     rest
         Whether it needs the work that jobs have left: ``"no"``, ``"yes"``, or what instead.
     memory
@@ -69,6 +69,8 @@ class PolicySpec(Generic[Made_co]):
         Whether its decisions state why a job waits, by their evidence or `Decision.reason`.
     queues
         Whether its files state quotas and orders of queues, in place of those of a snapshot.
+    reserves
+        Whether it plans around maintenance, so that these rules need no wrapper.
     of_files
         Function that makes it from the text after its name and a colon; None if it takes none.
     own_times
@@ -93,6 +95,7 @@ class PolicySpec(Generic[Made_co]):
     limits: str = ""
     reasons: bool = False
     queues: bool = False
+    reserves: bool = False
     of_files: Callable[[str], Maker[Made_co]] | None = None
 
 

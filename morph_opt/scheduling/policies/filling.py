@@ -13,15 +13,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from formulations.arrays import Bools, Ints
 from formulations.round.check import check
-from formulations.round.decode import place_parts, room_after_stays
-from formulations.round.tables import NONE, RoundProblem, Selection
+from formulations.round.decode import Room, place_parts, room_after_stays
+from formulations.round.tables import NONE, RoundProblem, Scope, Selection
 from formulations.tolerances import FEASIBILITY
-from morph_opt.core.domain import JobState, RoundState
+from morph_opt.core.domain import JobState, Placement, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.scheduling.decision.placement import to_allocation
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
+
+Mark = tuple[Ints, list[tuple[int, ...]], Room, list[bool]]
+"""Placements of a round and what they leave free."""
 
 
 class Filling:
@@ -101,20 +105,82 @@ class Filling:
         self.choice[job] = self._stay[job]
         return True
 
-    def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
-        """Start a job in its first fitting candidate, and return whether there was one."""
+    def give_back(self, job: int) -> None:
+        """Undo `keep`."""
+        room, holds = self.room, self.problem.holds
+        for row in range(self._first[job], self._first[job + 1]):
+            room.nodes[self._node[row]] += holds.demand[row]
+            room.uplinks[self._leaf[row]] += self._uplink[row]
+        self.choice[job] = NONE
+
+    def start_on(self, job: int, candidate: int, placement: Placement) -> bool:
+        """Start a job in a candidate on exactly these nodes; return False if that is impossible."""
+        nodes, table, left = self.problem.nodes, self.problem.options.starts, self.room
+        by_size = sorted(placement.parts, key=lambda part: -len(part[1]))
+        found = tuple(node for node, _ in by_size)
+        if table.parts(candidate) != tuple(len(gpus) for _, gpus in by_size):
+            return False
+        at, usable = np.asarray(found), nodes.open & nodes.sets[table.node_set[candidate]]
+        scope = int(table.scope[candidate])
+        tighter = nodes.leaf if scope == Scope.POD else nodes.domain
+        place = {Scope.LEAF: nodes.leaf, Scope.NVLINK: nodes.domain}.get(Scope(scope))
+        if (
+            not usable[at].all()
+            or (nodes.node_class[at] != table.classes_of(candidate)).any()
+            or (place is not None and np.unique(place[at]).size > 1)
+            or (table.strict[candidate] and np.unique(tighter[at]).size == 1)
+        ):
+            return False
+        demand = np.stack([table.demand(candidate, part) for part in table.parts(candidate)])
+        sent = np.zeros(left.uplinks.size)
+        shares = [table.sends(candidate, part) for part in table.parts(candidate)]
+        np.add.at(sent, nodes.leaf[at], shares)
+        fits = (left.nodes[at] >= demand - FEASIBILITY).all()
+        if not fits or (sent > left.uplinks + FEASIBILITY)[sent > 0.0].any():
+            return False
+        left.nodes[at] -= demand
+        left.uplinks[:] -= sent
+        self._take(job, candidate, found)
+        return True
+
+    def _take(self, job: int, candidate: int, nodes: tuple[int, ...]) -> None:
+        self.choice[job] = candidate
+        self.spots[job] = nodes
+        for node in nodes:
+            self._changed[node] = True
+
+    def mark(self) -> Mark:
+        """Return the placements so far, for `back_to`."""
+        room = Room(self.room.nodes.copy(), self.room.uplinks.copy())
+        return self.choice.copy(), [*self.spots], room, [*self._changed]
+
+    def back_to(self, mark: Mark) -> None:
+        """Undo everything since a mark, which may be used again."""
+        choice, spots, room, changed = mark
+        self.choice, self.spots, self._changed = choice.copy(), [*spots], [*changed]
+        self.room = Room(room.nodes.copy(), room.uplinks.copy())
+
+    def start(
+        self, job: int, candidates: Iterable[int] | None = None, among: Bools | None = None
+    ) -> bool:
+        """Start a job in its first fitting candidate, and return whether there was one.
+
+        Parameters
+        ----------
+        job, candidates
+            The job, and the ways to start it, best first; None for all.
+        among
+            Whether it may be on a node, shape (N,); None for all.
+        """
         gpus = self.problem.candidates.gpus
         # Most jobs of a long queue end here: they need more GPUs than are free on all nodes.
         free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5
         for candidate in self.candidates(job) if candidates is None else candidates:
             if gpus[candidate] > free:
                 continue
-            found = place_parts(self.problem, candidate, self.room)
+            found = place_parts(self.problem, candidate, self.room, among)
             if found is not None:
-                self.choice[job] = candidate
-                self.spots[job] = found
-                for node in found:
-                    self._changed[node] = True
+                self._take(job, candidate, found)
                 return True
         return False
 

@@ -189,7 +189,7 @@ class Scheduler(DecisionOptions):
         "milp", "policy: milp, fifo, srtf, gavel:ftf, ...", metavar="NAME", common=True
     )
     rules: str | None = option(
-        None, "operator's rules for milp, TOML", metavar="FILE", marks=_MILP, common=True
+        None, "operator's rules, TOML", metavar="FILE", marks=_MILP, common=True
     )
     rules_sha256: str | None = None
     chosen: str | None = None

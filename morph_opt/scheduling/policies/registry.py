@@ -328,12 +328,11 @@ class Decider:
         if self.policy.queues and ":" in self.name:  # its files state what a snapshot has of queues
             own = (one for one in rules.rules if not isinstance(one, QUEUE_RULES))
             rules = replace(rules, rules=tuple(one for one in own if one != EVERY_JOB_STAYS))
-        # Rules of a snapshot that the policy does not obey itself; others are refused before.
         given = "rules" in options.changed()
-        ruled = self.is_baseline and given and not self.obeys(options.rules)
-        self.require_understood(one for one in options.changed() if not (ruled and one == "rules"))
-        if ruled and any(isinstance(rule, StartBy) for rule in options.rules.rules):
-            raise InputError("start_by is a rule of policy milp only", field="rules")
+        ruled = self.objective is None and given and not self.obeys(options.rules)
+        self.require_understood(options.changed())
+        if ruled:
+            self._require_kept(options)
         durations = Durations.parse(options.durations)
         limits = TimeLimits(belief, learns=self.objective is not None and reserves(options))
         # What is learnt within limits needs no accuracy of theirs.
@@ -341,7 +340,7 @@ class Decider:
         accuracy = limits.accuracy if told else None
         if ruled:
             policy = self.policy.make(belief, options)
-            if rules.rules:
+            if rules.rules or not options.rules.rules:
                 policy = Ruled(policy, rules, belief)
         elif self.objective is None:
             policy = self.policy.make(belief, options)
@@ -355,32 +354,39 @@ class Decider:
             return EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
         return policy
 
-    @property
-    def is_baseline(self) -> bool:
-        """Whether it is a policy of this package other than ``milp``."""
-        return self.name in BASELINES or self.name.partition(":")[0] in BASELINES
-
     def obeys(self, rules: OperatorRules) -> bool:
-        """Return whether a baseline obeys all of these rules without help."""
-        kinds = (Maintenance,) if "rules" in self.policy.options else ()
+        """Return whether a policy other than ``milp`` obeys all of these rules by itself."""
+        kinds = (Maintenance,) if self.policy.reserves else ()
         goals = rules.fewer_moves or rules.tighter_packing
         return not goals and all(isinstance(one, kinds) for one in rules.rules)
 
-    def require_obeyed(self, rules: OperatorRules) -> None:
-        """Refuse operator's rules that a baseline does not obey.
+    def require_rules(self, rules: OperatorRules) -> None:
+        """Refuse rules of an operator's file that the policy could not be put under.
 
         Raises
         ------
         InputError
             Naming the first of them.
         """
-        if not self.is_baseline or self.obeys(rules):
-            return
-        other = next((one.words for one in rules.rules if not isinstance(one, Maintenance)), "")
-        rule = f"{self.title} obeys [[maintenance]] alone"
-        if "rules" not in self.policy.options:
-            rule = f"{self.title} knows no operator's rules"
-        raise InputError(f"{rule}, not {other or 'goals'}", field="--rules")
+        own = self.policy.queues and ":" in self.name
+        for rule in rules.rules if own else ():
+            if isinstance(rule, QUEUE_RULES):
+                why = f"{self.title} has the queues of its own files; leave out {rule.words}"
+                raise InputError(why, field="--rules")
+
+    def _require_kept(self, options: PolicyOptions) -> None:
+        """Refuse what cannot be combined with rules that the policy does not obey by itself.
+
+        Raises
+        ------
+        InputError
+            Naming it.
+        """
+        if any(isinstance(rule, StartBy) for rule in options.rules.rules):
+            raise InputError("start_by is a rule of policy milp only", field="rules")
+        if options.packing:
+            rule = f"cannot be combined with {typed('--packing')} of {self.title}"
+            raise InputError(rule, field="--rules")
 
     def require_understood(self, given: Iterable[str]) -> None:
         """Refuse options that the policy would ignore.
@@ -396,8 +402,8 @@ class Decider:
             Naming the option and who knows it.
         """
         for name in given:
-            if name in self.policy.options or name in self.rule.options:
-                continue
+            if name in self.policy.options or name in self.rule.options or name == "rules":
+                continue  # every policy is put under rules
             knowing = [one for one, spec in POLICIES.items() if name in spec.options]
             knowing += [f"milp with {n}" for n, spec in OBJECTIVES.items() if name in spec.options]
             rule = f"{self.title} does not know it; known to {', '.join(knowing)}"

@@ -12,6 +12,7 @@ from morph_opt.core.domain import Job
 from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.rules.model import OperatorRules, TenantQuota
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, QueueTree, class_of
 from morph_opt.simulation.metrics.history import History, JobRecord
 from morph_opt.simulation.metrics.losses import loss_of
 from morph_opt.simulation.metrics.schedule import began_s, queued_s
@@ -73,8 +74,9 @@ def group_rows(history: History, rules: OperatorRules) -> tuple[GroupRow, ...]:
         Rules of the run: its queues and classes.
     """
     groups: dict[tuple[int, str], list[JobRecord]] = {}
+    tree, classes = rules.tree, rules.classes
     for record in history.jobs:
-        for kind, name in _groups_of(record.job, rules):
+        for kind, name in _groups_of(record.job, tree, classes):
             groups.setdefault((KINDS.index(kind), name), []).append(record)
     entitled = _entitled(rules)
     length_h = (history.ended.time_s - began_s(history)) / HOUR_S
@@ -90,17 +92,27 @@ def groups_csv(rows: Iterable[GroupRow]) -> str:
     return line(COLUMNS) + "".join(line(to_cells(row, COLUMNS)) for row in rows)
 
 
-def _groups_of(job: Job, rules: OperatorRules) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of each group of a job."""
-    del rules
-    yield "queue", job.tenant
+def _groups_of(
+    job: Job, tree: QueueTree, classes: Sequence[PriorityClass]
+) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of each group of a job; a queue has the jobs of all queues below it."""
+    for _, path in tree.lineage(job.tenant):
+        yield "queue", path
     if job.user:
         yield "user", job.user
+    mine = class_of(job, classes)
+    if mine is not None:
+        yield "class", mine.name
 
 
 def _entitled(rules: OperatorRules) -> dict[str, float]:
     """Return the GPUs that the rules give each queue."""
-    return {r.tenant: float(r.gpus) for r in rules.rules if isinstance(r, TenantQuota)}
+    tree = rules.tree
+    found = {r.tenant: float(r.gpus) for r in rules.rules if isinstance(r, TenantQuota)}
+    for queue in tree.queues:
+        kinds = tree.kinds(tree.roots[queue.name])
+        found[tree.path(queue)] = sum(tree.nominal(queue, kind) for kind in kinds)
+    return found
 
 
 def _row(kind: str, name: str, records: Sequence[JobRecord], entitled_h: float) -> GroupRow:

@@ -1,4 +1,4 @@
-"""Find jobs that the rules never let run, before a replay waits for them in vain."""
+"""GPUs on which the rules ever let a job run, and jobs that they never let run."""
 
 from __future__ import annotations
 
@@ -29,20 +29,45 @@ def stranded_jobs(
     Maintenance windows and restart limits end, so they strand no job. GPUs that a tenant may borrow
     count as its own.
     """
-    quotas, tree = quotas_of(rules, cluster), rules.tree
-    limiting = [*(rule for rule in rules.rules if isinstance(rule, _OfJobs)), *quotas]
-    if not limiting:
-        return ()
-    builder = CandidateBuilder(belief, prune=False)
-    most = {place: node.could for place, node in quota_trees(quotas).items()}
+    sizes = PossibleSizes(rules, CandidateBuilder(belief, prune=False), cluster)
     found: list[tuple[Job, str]] = []
     for job in jobs:
-        mine = [rule for rule in limiting if _names(rule, job, tree)]
-        if mine and not _can_run(job, mine, most, builder, cluster):
-            stated = [tree.of(job.tenant) if _is_queue(rule) else rule for rule in mine]
-            words = "; ".join(dict.fromkeys(rule.words for rule in stated if rule is not None))
+        if sizes.of(job) == frozenset():
+            words = "; ".join(sizes.words(job))
             found.append((job, f"the operator's rules leave it no configuration ({words})"))
     return tuple(found)
+
+
+class PossibleSizes:
+    """GPUs that jobs can ever hold under gang limits, node rules, quotas and limits.
+
+    Parameters
+    ----------
+    rules, cluster
+        The rules and their cluster.
+    builder
+        Builder of the configurations of jobs.
+    """
+
+    def __init__(self, rules: OperatorRules, builder: CandidateBuilder, cluster: Cluster) -> None:
+        quotas = quotas_of(rules, cluster)
+        self._limiting = [*(rule for rule in rules.rules if isinstance(rule, _OfJobs)), *quotas]
+        self._tree, self._builder, self._cluster = rules.tree, builder, cluster
+        self._most = {place: node.could for place, node in quota_trees(quotas).items()}
+
+    def of(self, job: Job) -> frozenset[int] | None:
+        """Return the numbers of GPUs on which a job could run; None if no rule limits it."""
+        mine = self._of(job)
+        return _sizes(job, mine, self._most, self._builder, self._cluster) if mine else None
+
+    def words(self, job: Job) -> tuple[str, ...]:
+        """Return the rules that limit a job, as sentences."""
+        tree = self._tree
+        stated = [tree.of(job.tenant) if _is_queue(rule) else rule for rule in self._of(job)]
+        return tuple(dict.fromkeys(rule.words for rule in stated if rule is not None))
+
+    def _of(self, job: Job) -> list[_Limiting]:
+        return [rule for rule in self._limiting if _names(rule, job, self._tree)]
 
 
 _OfJobs = GangLimit | NodeRule | TenantQuota | RunningLimit
@@ -63,14 +88,14 @@ def _names(rule: _Limiting, job: Job, tree: QueueTree) -> bool:
     return matches(job.name, rule.jobs)
 
 
-def _can_run(
+def _sizes(
     job: Job,
     mine: list[_Limiting],
     could: Mapping[tuple[str, str], float],
     builder: CandidateBuilder,
     cluster: Cluster,
-) -> bool:
-    """Return whether some configuration is within all limits and has enough allowed nodes."""
+) -> frozenset[int]:
+    """Return the GPUs of configurations within all limits that have enough allowed nodes."""
     least, most = 1.0, math.inf
     allowed = list(cluster.nodes)
     for rule in mine:
@@ -96,14 +121,15 @@ def _can_run(
             if rule.counts_on(name)
         )
 
-    return any(
-        least <= gpus <= most and parts <= usable[kind] and within(kind, gpus)
+    return frozenset(
+        int(gpus)
         for kind, gpus, parts in zip(
             configurations.node_class.tolist(),
             configurations.gpus.tolist(),
             configurations.part_count.tolist(),
             strict=True,
         )
+        if least <= gpus <= most and parts <= usable[kind] and within(kind, gpus)
     )
 
 
