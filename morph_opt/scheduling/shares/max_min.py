@@ -123,6 +123,9 @@ def raise_level(demands: Demands, solve: Solve, prices: Floats | None = None) ->
     """
     if not (demands.slope > 0).any():
         raise ValueError("slope: at least one job must ask for a share")
+    at_once = _on_one_type(demands)
+    if at_once is not None:
+        return at_once
     small, inverse = merged(demands)
     state = _Search(small, solve)
     if prices is None:
@@ -130,6 +133,27 @@ def raise_level(demands: Demands, solve: Solve, prices: Floats | None = None) ->
     answer = state.run(prices)
     count = np.bincount(inverse, minlength=small.jobs)
     return replace(answer, x=answer.x[inverse], push=(answer.push / count)[inverse])
+
+
+def _on_one_type(demands: Demands) -> Raised | None:
+    """Return the answer on a single type whose GPUs limit the level; None elsewhere.
+
+    All GPUs are then in use and no job has more than it demands, so there is one answer.
+    """
+    if demands.capacity.size != 1:
+        return None
+    speed, load = demands.speed[:, 0], demands.load
+    least, more = demands.base / speed, demands.slope / speed
+    grows, left = float(load @ more), float(demands.capacity[0] - load @ least)
+    level = left / grows
+    if left < 0.0 or level >= demands.cap:
+        return None
+    x = shrunk(demands, (least + level * more)[:, None])
+    prices = np.array([1.0 / grows])
+    reached = demands.level(x)
+    bound = max(price_bound(demands, prices, level)[0], reached)
+    push = load / (speed * grows * demands.unit)
+    return Raised(reached, bound, x, prices, push, solves=0)
 
 
 class _Search:

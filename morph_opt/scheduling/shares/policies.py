@@ -7,7 +7,7 @@ section 4 and appendix A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from morph_opt.scheduling.shares.finish_time import FinishTimes
 from morph_opt.scheduling.shares.max_min import Solve, lp_solver
 from morph_opt.scheduling.shares.packed_max_min import granted, raise_rates
 from morph_opt.scheduling.shares.parameters import FILLING
-from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 from morph_opt.scheduling.solvers.registry import make_solver
 
 
@@ -133,7 +133,8 @@ def finish_time(
 
 def total_throughput(problem: ShareProblem, *, solve: Solve | None = None) -> Shares:
     """Maximise ``sum_j thr_j`` in steps per second."""
-    return _value(problem, np.ones_like(problem.throughput), None, solve or lp_solver())
+    found = _value(problem, np.ones_like(problem.throughput), None, solve or lp_solver())
+    return _require_shares(found)
 
 
 def cost(
@@ -171,20 +172,18 @@ def cost(
     solve = solve or lp_solver()
     value = np.broadcast_to(1.0 / price, problem.throughput.shape)
     floor = np.where(np.isfinite(slo_s), steps_left / slo_s, 0.0)
-    outcome = solve(value_model(problem, value, floor).model)
-    dropped: tuple[int, ...] = ()
-    if outcome.x is None and outcome.status is not Status.INFEASIBLE:
-        raise ValueError(f"it is unknown whether all SLOs can be kept: {outcome.message}")
-    if outcome.x is None:
-        dropped = _dropped(problem, floor, solver)
-        floor = floor.copy()
-        # A little slack: the MILP keeps its rows only to a solver's tolerance.
-        floor[list(dropped)] = 0.0
-        floor *= 1.0 - SOLVED
     shares = _value(problem, value, floor, solve)
-    return Shares(
-        shares.x, shares.pair_x, shares.objective, shares.bound, dropped, shares.solves + 1
-    )
+    if isinstance(shares, Shares):
+        return shares
+    if shares.status is not Status.INFEASIBLE:
+        raise ValueError(f"it is unknown whether all SLOs can be kept: {shares.message}")
+    dropped = _dropped(problem, floor, solver)
+    floor = floor.copy()
+    # A little slack: the MILP keeps its rows only to a solver's tolerance.
+    floor[list(dropped)] = 0.0
+    floor *= 1.0 - SOLVED
+    shares = _require_shares(_value(problem, value, floor, solve))
+    return replace(shares, dropped=dropped, solves=shares.solves + 1)
 
 
 def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ...]:
@@ -201,16 +200,63 @@ def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ..
     return tuple(sorted(int(job) for job in lost))
 
 
-def _value(problem: ShareProblem, value: Floats, floor: Floats | None, solve: Solve) -> Shares:
-    model = value_model(problem, value, floor)
-    outcome = solve(model.model)
+def _value(
+    problem: ShareProblem, value: Floats, floor: Floats | None, solve: Solve
+) -> Shares | Outcome:
+    """Return the most valuable shares that keep the floors, or the outcome without a point."""
+    least = np.zeros(problem.jobs) if floor is None else floor
+    model = None
+    if problem.types == 1 and not problem.pairs.count:
+        outcome = _by_worth(problem, value, least)
+    else:
+        model = value_model(problem, value, floor)
+        outcome = solve(model.model)
     if outcome.x is None:
-        raise ValueError(f"no shares keep every SLO: {outcome.message}")
-    x, y = model.shares(outcome.x)
+        return outcome
+    x, y = (outcome.x, np.zeros((0, 1))) if model is None else model.shares(outcome.x)
     if floor is not None:
         x, y = granted(problem, x, y, floor)
-    x = _earlier_first(problem, x, value, np.zeros(problem.jobs) if floor is None else floor)
+    x = _earlier_first(problem, x, value, least)
     return Shares(x, y, outcome.objective, outcome.bound, solves=1)
+
+
+def _require_shares(found: Shares | Outcome) -> Shares:
+    if isinstance(found, Outcome):
+        raise ValueError(f"no shares keep every SLO: {found.message}")
+    return found
+
+
+def _by_worth(problem: ShareProblem, value: Floats, floor: Floats) -> Outcome:
+    """Fill a single type by value per GPU (Dantzig 1957): the optimum of `value_model` there.
+
+    Jobs of equal value per GPU are filled as listed. The bound is that of the value per GPU at
+    which the GPUs end.
+    """
+    speed, gang, gpus = problem.throughput[:, 0], problem.gang, float(problem.capacity[0])
+    worth = value[:, 0] * speed
+    least = np.where(floor > SHARES.negligible * speed, floor / speed, 0.0)
+    left = gpus - float(gang @ least)
+    if (least > 1.0 + SOLVED).any() or left < -SOLVED * gpus:
+        return Outcome(Status.INFEASIBLE, Stop.PROVED, "by value per GPU")
+    order = np.argsort(-worth / gang, kind="stable")
+    room = np.maximum((1.0 - least) * gang, 0.0)[order]
+    taken = np.clip(max(left, 0.0) - (np.cumsum(room) - room), 0.0, room)
+    x = least.copy()
+    x[order] += taken / gang[order]
+    short = order[taken < room]
+    price = float(worth[short[0]] / gang[short[0]]) if short.size else 0.0
+    gain = worth - price * gang
+    objective = float(worth @ x)
+    bound = price * gpus + float(np.maximum(gain, gain * least).sum())
+    return Outcome(
+        Status.OPTIMAL,
+        Stop.PROVED,
+        "by value per GPU",
+        x=x[:, None],
+        objective=objective,
+        bound=max(bound, objective),
+        gap=relative_gap(objective, max(bound, objective)),
+    )
 
 
 def _earlier_first(problem: ShareProblem, x: Floats, value: Floats, floor: Floats) -> Floats:

@@ -211,6 +211,8 @@ class _Filling:
         the top each, so that there is room for many. Jobs that rise in it can; when its bound is 0,
         none of those left can.
         """
+        if self.problem.types == 1:
+            return self._freeze_if_full()
         holding = self._holding()
         undecided, pattern = ~self.frozen, forced_patterns(holding)
         pattern[undecided] = -1
@@ -238,6 +240,16 @@ class _Filling:
             if not undecided.any():
                 return False
         return False
+
+    def _freeze_if_full(self) -> bool:
+        """Freeze all jobs if no GPU of the single type is left; return whether it was so."""
+        p, undecided = self.problem, ~self.frozen
+        per_rate = p.gang / p.speed[:, 0]
+        left = float(p.capacity[0] - per_rate @ (self.level * self.unit))
+        far = (per_rate * np.maximum(self.top - self.level, 0.0) * self.unit)[undecided]
+        full = left <= FILLING.rise * float(far[far > 0.0].min(initial=np.inf))
+        self.frozen |= full & undecided
+        return full
 
     def _reach(self, wanted: Floats, x: Floats) -> None:
         """Set the levels, lowered to what the shares reach if rounding requires it."""
