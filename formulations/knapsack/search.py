@@ -108,20 +108,22 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
     sizes, which, start = items.sizes.tolist(), items.which.tolist(), items.start.tolist()
     (value, row, loss), *others = zip(values, rows, losses, strict=True)
     left, place = list(items.capacity), len(row[0]) - 1
+    fits = [all(map(le, gpus, left)) for gpus in sizes]
     choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
     for at, job in enumerate(items.job.tolist()):
         least, rest = row[at][place] - loss, row[at + 1]
         more = [(own, table[at + 1], table[at][place] - lost) for own, table, lost in others]
         for item in range(start[at], start[at + 1]):
-            gpus, state = sizes[which[item]], place - step[item]
-            if (
-                all(map(le, gpus, left))
-                and value[item] + rest[state] >= least
-                and all(own[item] + ahead[state] >= must for own, ahead, must in more)
+            if not fits[which[item]]:
+                continue
+            state = place - step[item]
+            if value[item] + rest[state] >= least and all(
+                own[item] + ahead[state] >= must for own, ahead, must in more
             ):
                 choice[job] = option[item]
-                place = state
-                left = list(map(sub, left, gpus))
+                if state != place:
+                    place, left = state, list(map(sub, left, sizes[which[item]]))
+                    fits = [all(map(le, gpus, left)) for gpus in sizes]
                 break
     return choice
 

@@ -217,7 +217,7 @@ def _value(
     if floor is not None:
         x, y = granted(problem, x, y, floor)
     x = _earlier_first(problem, x, value, least)
-    return Shares(x, y, outcome.objective, outcome.bound, solves=1)
+    return Shares(x, y, outcome.objective, outcome.bound, solves=int(model is not None))
 
 
 def _require_shares(found: Shares | Outcome) -> Shares:
@@ -281,13 +281,13 @@ def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> S
     ``fifo`` is the order of arrival, ``srpt`` the order of the remaining time on the fastest type.
     The objective is the number of jobs that run.
     """
-    free = problem.capacity.copy()
+    free, speeds = problem.capacity.copy(), problem.speed
     x = np.zeros_like(problem.throughput)
     for job in order.tolist():
         room = free >= problem.gang[job]
         if strictly and not room.any():
             break
-        speed = np.where(room, problem.speed[job], 0.0)
+        speed = np.where(room, speeds[job], 0.0)
         kind = int(speed.argmax())
         if speed[kind] > 0:
             x[job, kind] = 1.0
