@@ -226,6 +226,9 @@ class Level:
     worth
         Part of each member in its option's value, shape (M,); by default all of it, for options of
         one job.
+    passing
+        Whether it binds the next goal alone. Later goals keep the value of that one as it is,
+        neither less nor more.
 
     Raises
     ------
@@ -237,6 +240,7 @@ class Level:
     unit: str
     value: Floats
     worth: Floats = LEFT_OUT
+    passing: bool = False
 
     def __post_init__(self) -> None:
         fill(self, worth=self.value)

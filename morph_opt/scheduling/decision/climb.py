@@ -26,7 +26,7 @@ from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.method import Solved, StepTimes
 from morph_opt.scheduling.decision.params import LadderParams
 from morph_opt.scheduling.decision.ranked import RoundSolver
-from morph_opt.scheduling.decision.spread import floor_of, unsure
+from morph_opt.scheduling.decision.spread import floor_of, kept_as_is, unsure
 from morph_opt.scheduling.decision.steps.exact import Inside
 from morph_opt.scheduling.decision.steps.freed import (
     branches_of,
@@ -171,6 +171,9 @@ class Climb:
         self, problem: RoundProblem, levels: tuple[Level, ...], best: Selection | None = None
     ) -> Solved:
         """Maximise the levels in order, each subject to what was reached for those before it."""
+        whole, floors = problem, dict[int, list[tuple[Level, float]]]()
+        # Tables of ranked levels have each level bind all later ones.
+        self._by_rank = self._by_rank and not any(level.passing for level in levels)
         outcomes: list[Outcome] = []
         # Levels whose floors are no rows of the round yet.
         solved: list[Outcome] = []
@@ -182,9 +185,18 @@ class Climb:
                 for at, outcome in enumerate(solved, rank - len(solved)):
                     reached, bound = outcome.objective, outcome.bound
                     floor = floor_of(problem, levels[at], reached, bound, self._params.tolerances)
-                    self._floors.append(floor)
+                    floors[at] = [floor]
                     problem = with_floor(problem, at, *floor)
                 solved.clear()
+                if rank > 1 and levels[rank - 2].passing:
+                    del floors[rank - 2]
+                    exact = kept_as_is(levels[rank - 1], reached, self._params.tolerances)
+                    floors[rank - 1] = list(exact)
+                    problem = whole
+                    for at, rows in floors.items():
+                        for side, row in enumerate(rows):
+                            problem = with_floor(problem, at + side * len(levels), *row)
+                self._floors = [row for rows in floors.values() for row in rows]
                 self._level(_Level(problem, level, levels[rank + 1 :], gap, state))
             outcomes.append(state.outcome(gap))
             if state.selection is None:

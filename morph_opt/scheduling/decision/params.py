@@ -30,6 +30,9 @@ class ToleranceParams(Params):
     floor: float = 1e-7
     """Loss of a goal that lower goals may cause, in units of its largest value in reach."""
 
+    cap: float = 1e-5
+    """Gain of a goal that must stay as it is, in the same units; wide enough for solvers."""
+
     rounding: float = 1e-12
     """Rounding error of a sum, as a share of the absolute values in it."""
 

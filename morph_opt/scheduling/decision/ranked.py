@@ -158,8 +158,11 @@ class RoundSolver:
         built = posed = base or self.build(problem, levels[0])
         best: Selection | None = None
         outcomes: list[Outcome] = []
+        # Model before a level that binds the next one alone.
+        free: RoundModel | None = None
         for rank, level in enumerate(levels):
             built = replace(built, model=built.model.with_objective(built.layout.cost(level)))
+            before = built
             last = rank == len(levels) - 1
             found = self._placed(
                 problem, built, self._params.rank_gap if not last else self._limits.gap
@@ -172,6 +175,13 @@ class RoundSolver:
             best = found.selection
             if not last:
                 slack = self._params.tolerances.floor
+                if free is not None:
+                    # Nothing more either: what it would have beyond that, others were to keep.
+                    built, value = free, best.value(level)
+                    more = replace(level, value=-level.value)
+                    cap = self._params.tolerances.cap
+                    built = _at_least(built, more, len(levels) + rank, -value, cap)
+                free = before if level.passing else None
                 built = _at_least(built, level, rank, best.value(level), slack)
         return Solved(
             best,

@@ -127,6 +127,16 @@ def floor_of(
     return replace(level, value=worth), value - params.floor * max(unit, abs(value))
 
 
+def kept_as_is(
+    level: Level, value: float, params: ToleranceParams = TOLERANCES
+) -> tuple[tuple[Level, float], tuple[Level, float]]:
+    """Return two goals with their least sums that keep the value of a goal: no less and no more."""
+    unit = float(np.abs(level.value).max(initial=0.0)) or 1.0
+    size = max(unit, abs(value))
+    most = value + params.cap * size
+    return (level, value - params.floor * size), (replace(level, value=-level.value), -most)
+
+
 def _largest(cost: Floats, upper: Floats) -> float:
     """Return the largest absolute cost of a column that is not fixed at 0."""
     return float(np.abs(cost).max(initial=0.0, where=upper > 0))

@@ -133,6 +133,8 @@ class SecondSolve:
         own = decision.report
         if own.status == "fallback" and len(posed.levels) > 1:
             return _open("a fallback decided, which claims nothing of the goals before the last")
+        if any(level.passing for level in posed.levels):
+            return _open("a goal binds the next one alone, which its decision need not attain")
         deadline = Deadline(self.params.time_s)
         guaranteed = bool(posed.problem.jobs.guaranteed.any())
         if guaranteed and solved.promised is None:

@@ -127,8 +127,8 @@ def ranks_above(
     """Return the levels above the objective: the value of jobs of each rank and above.
 
     The lowest rank needs none, as the objective itself is about all jobs, and neither does one of
-    jobs that must all stay. Before the value of a class that preempts nothing, with jobs that
-    wait, comes what jobs of lower classes hold.
+    jobs that must all stay. The value of a class that preempts nothing, with jobs that wait, is
+    what it can be while jobs of lower classes stay; classes in between may stop these nevertheless.
     """
     ranks, silent = ranks_of(state, rules)
     if not ranks.any():
@@ -145,7 +145,8 @@ def ranks_above(
         name = f"priority_{rank}".replace("-", "minus_")
         if (silent & ~problem.jobs.running & (ranks == rank)).any():
             lower = np.where(of_member < rank, stays, 0.0)
-            levels.append(Level.of(problem, f"kept_below_{name}", "GPUs of jobs that stay", lower))
+            kept = Level.of(problem, f"kept_below_{name}", "GPUs of jobs that stay", lower)
+            levels.append(replace(kept, passing=True))
         own = np.where(of_member >= rank, worth.worth, 0.0)
         levels.append(Level.of(problem, name, worth.unit, own))
     return tuple(levels)
