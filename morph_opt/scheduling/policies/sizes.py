@@ -39,8 +39,10 @@ class SizeParams(Params):
     """Smallest damping, after steps that raised the density."""
     most_damping: float = above(1e12)
     """Damping at which the fit ends, after steps that did not raise the density."""
-    still: float = number(1e-9)
-    """Move of all coordinates below which the fit ends."""
+    still: float = number(1e-5)
+    """Move of all coordinates that is the last: Newton steps square the distance."""
+    told: float = above(4.0)
+    """Number of jobs that the prior spread counts for in the residuals that the fit starts from."""
     quantiles: int = number(200, 2)
     """Number of equally likely parts of the distribution at whose ends a run interval may end."""
 
@@ -254,24 +256,38 @@ def _maximised(
             slope[2] -= densities * log_gpus.size
         return value, slope, curve
 
-    point = prior.copy()
+    point = _start(np.append(x, x_least), np.append(y, y_least), prior, precision)
     value, slope, curve = at(point)
     damping = SIZES.damping
     for _ in range(SIZES.steps):
         # Away from the maximum the Hessian may not be negative definite: damp the step.
         step = _ascent(curve, slope, damping)
+        if float(np.abs(step).max()) < SIZES.still:
+            point = point + step
+            break
         tried = at(point + step)
         if tried[0] >= value:
-            moved = float(np.abs(step).max())
             point, (value, slope, curve) = point + step, tried
             damping = max(0.1 * damping, SIZES.least_damping)
-            if moved < SIZES.still:
-                break
         else:
             damping *= 10.0
             if damping > SIZES.most_damping:
                 break
     return value, point
+
+
+def _start(x: Floats, y: Floats, prior: Floats, precision: Floats) -> Floats:
+    """Return the least-squares fit of all sizes under the prior, as if all jobs were complete.
+
+    Both shapes have mean 0 and variance 1, so that it is near the maximum of either.
+    """
+    variance = SIZES.spread**2
+    rows = np.stack([np.ones_like(x), x])
+    curve = np.diag(precision[:2]) + rows @ rows.T / variance
+    mean_slope = np.linalg.solve(curve, precision[:2] * prior[:2] + rows @ y / variance)
+    rest = y - mean_slope @ rows
+    spread = np.sqrt((rest @ rest + variance * SIZES.told) / (rest.size + SIZES.told))
+    return np.append(mean_slope, np.log(spread))
 
 
 def _ascent(curve: Floats, slope: Floats, damping: float) -> Floats:
