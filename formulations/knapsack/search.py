@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nextafter
 from operator import le, sub
+from typing import NamedTuple
 
 import numpy as np
 
@@ -189,8 +190,7 @@ class _Offers:
         return start + found, bound[found]
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(NamedTuple):
     """One item taken by the search, with the state before it."""
 
     item: int
@@ -306,6 +306,8 @@ class _Search:
         self._worth = [had + own[item] for had, own in zip(self._worth, self._worths, strict=True)]
         self._at -= self._tables.step[item]
         self._left = tuple(map(sub, self._left, self._gpus[item]))
+        if not holds and not parts:
+            return True
         touched = {t for t, _ in parts}
         if parts:
             self._gangs = list(self._gangs)
@@ -316,7 +318,12 @@ class _Search:
             self._free[node] -= gpus
             clash |= self._free[node] < 0
             touched.add(self._class[node])
-        return not clash and all(self._fit(t) for t in touched if self._gangs[t])
+        if clash:
+            return False
+        for t in touched:
+            if self._gangs[t] and not self._fit(t):
+                return False
+        return True
 
     def _parts_of(self, option: int) -> list[tuple[int, Gang]]:
         """Return class and parts of an option that starts on nodes of its own."""
