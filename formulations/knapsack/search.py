@@ -318,12 +318,7 @@ class _Search:
             self._free[node] -= gpus
             clash |= self._free[node] < 0
             touched.add(self._class[node])
-        if clash:
-            return False
-        for t in touched:
-            if self._gangs[t] and not self._fit(t):
-                return False
-        return True
+        return not clash and all(self._fit(t) for t in touched if self._gangs[t])
 
     def _parts_of(self, option: int) -> list[tuple[int, Gang]]:
         """Return class and parts of an option that starts on nodes of its own."""
