@@ -226,7 +226,8 @@ def test_policies_refuse_options_they_do_not_take(option: str) -> None:
     given = [OPTIONS[option].flag]
     if OPTIONS[option].kind is not bool:
         given.append(SAMPLES.get(option, "3"))
-    lines = [(["--policy", name], set(spec.options)) for name, spec in POLICIES.items()]
+    every = {"rules"}
+    lines = [(["--policy", name], {*spec.options, *every}) for name, spec in POLICIES.items()]
     if option != "objective":
         lines += [
             (["--objective", name], {*MILP_OPTIONS, *spec.options})

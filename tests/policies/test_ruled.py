@@ -118,7 +118,7 @@ def test_jobs_prefer_the_first_type_of_their_list() -> None:
 
 def test_what_cannot_be_put_under_rules_is_refused_by_name() -> None:
     quota = OperatorRules((TenantQuota("a", 4),))
-    with pytest.raises(InputError, match="cannot be combined with --packing of policy 'gandiva'"):
+    with pytest.raises(InputError, match=r"cannot be combined with \S*packing of policy 'gandiva'"):
         resolve("gandiva").make(FIXED, PolicyOptions(rules=quota, packing=True))
     with pytest.raises(InputError, match="start_by is a rule of policy milp only"):
         resolve("fifo").make(FIXED, PolicyOptions(rules=OperatorRules((StartBy(60.0),))))
