@@ -225,7 +225,11 @@ def make_parser() -> LineParser:
 def _compare(one: LineParser) -> None:
     """Add the variants, and the options that they have in common."""
     one.add_argument(
-        "--a", required=True, metavar="OPTIONS", help="options of one variant, in quotes"
+        "--a",
+        required=True,
+        metavar="OPTIONS",
+        help="options of one variant, in quotes; a rules file may come first: "
+        "'rules.toml --policy srtf'",
     )
     one.add_argument(
         "--b",

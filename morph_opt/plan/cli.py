@@ -123,8 +123,11 @@ def _variant(text: str, option: str) -> dict[str, Any]:
         words = shlex.split(text)
     except ValueError as error:
         raise InputError(f"{text!r}: {error}", field=option) from error
+    if words and words[0].endswith(".toml"):  # a file of rules alone, or before options
+        words = ["--rules", *words]
     if words and not words[0].startswith("-"):
-        raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=option)
+        rule = f"must be options, like '--policy srtf', or a rules file, got {text!r}"
+        raise InputError(rule, field=option)
     given = variant_parser().parse_args(words)
     try:
         scenario = scenario_from(given)

@@ -208,6 +208,10 @@ class Evaluator:
             found.append(metric.value(one.summary, partial(_rows, one)))
         return found
 
+    def jobs(self, scenarios: Sequence[Scenario]) -> list[tuple[JobRow, ...]]:
+        """Return the rows of the jobs of each replay that `values` was asked about."""
+        return [_rows(one) for one in self._run(scenarios)]
+
     def _run(self, scenarios: Sequence[Scenario], slo: Slo | None = None) -> list[Found]:
         ends = slo if slo is not None and slo.bounded_by is not None else None
         cells = [replace(_cell(scenario), slo=ends) for scenario in scenarios]

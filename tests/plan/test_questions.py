@@ -146,13 +146,23 @@ def test_compare_worth_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[0]["price_per_round"] >= 0.0
     plain = "--interval 100 --restart-s 0"
     found = asked(
-        ["compare", *few, "--cluster", "2x1", "--a", plain, "--b", f"{plain} --rules r.toml",
+        ["compare", *few, "--cluster", "2x1", "--a", f"{plain} --policy fifo",
+         "--b", f"r.toml {plain} --policy fifo",
          "--no-noise", "--out", "y"], capsys,
     )  # fmt: skip
     rows = found["evidence"]
     assert isinstance(rows, list)
-    assert rows[1]["of"].endswith("r.toml")
+    assert rows[1]["of"].startswith("r.toml")
     assert rows[1]["difference"] > 0.0
+    priced = {row["of"].rpartition(": ")[0]: row for row in rows[2:]}
+    assert sorted(priced) == [
+        f"all jobs: {name}"
+        for name in ("GPU-hours", "GPU-hours lost", "avg waiting_s", "evictions", "p90 waiting_s")
+    ]
+    # Under fifo nobody is stopped: jobs wait before their start alone, and hold as much as before.
+    assert priced["all jobs: avg waiting_s"]["difference"] == pytest.approx(rows[1]["difference"])
+    assert priced["all jobs: evictions"]["difference"] == 0.0
+    assert priced["all jobs: GPU-hours"]["difference"] == pytest.approx(0.0)
 
 
 def test_fleet_is_the_cheapest_of_all(

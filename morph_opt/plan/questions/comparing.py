@@ -13,6 +13,7 @@ from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask, require_decides
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.parameters import SEARCH
+from morph_opt.plan.questions.rule_prices import prices_of_rules
 from morph_opt.plan.site import Noise, hindcast_of, knowing
 from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
@@ -108,6 +109,11 @@ def compare(
     noise
         Whether to run the first variant's first workload with other solver seeds as well.
 
+    Returns
+    -------
+    Answer
+        Where variants differ in their rules, with a row per figure of `prices_of_rules` as well.
+
     Raises
     ------
     InputError
@@ -139,6 +145,9 @@ def compare(
         sentence(name, names[0], metric, one, trust.noise)
         for name, one in zip(names[1:], found, strict=True)
     ]
+    if len({base.scheduler.rules for base in bases.values()}) > 1:
+        more_rows, more_said = prices_of_rules(evaluator.jobs(every), names, len(seeds), confidence)
+        rows, said = [*rows, *more_rows], [*said, *more_said]
     notes = list(source.notes)
     figures: dict[str, Any] = {
         name: {"mean": one.mean, "lower": one.low, "upper": one.high, "p": one.p}
