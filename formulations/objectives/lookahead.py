@@ -16,6 +16,7 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows, of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
+from formulations.objectives.scattered import is_scattered, place_s
 from formulations.parameters import LOOKAHEAD, LookaheadParams
 from formulations.round.tables import Level, RoundProblem
 
@@ -81,11 +82,29 @@ def levels(
 def saved_s(
     problem: RoundProblem, wait_rounds: float, params: LookaheadParams = LOOKAHEAD
 ) -> Floats:
-    """Return each member's cost of waiting minus its cost if its option begins now, shape (M,)."""
+    """Return each member's cost of waiting minus its cost if its option begins now, shape (M,).
+
+    Where places are short and GPUs are not, a GPU-second has no price, and a job that gets nothing
+    waits for a place (`formulations.objectives.scattered`).
+    """
+    if is_scattered(problem):
+        return _saved_by_places(problem, wait_rounds)
     paths = backlog_prices(problem, params)
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
     return saved
+
+
+def _saved_by_places(problem: RoundProblem, wait_rounds: float) -> Floats:
+    """Return the seconds that each member saves against a wait for a place, shape (M,)."""
+    jobs, members = problem.jobs, problem.options.members
+    left_s = seconds_left(problem)
+    fastest_s = np.full(jobs.count, np.inf)
+    restarted_s = jobs.restart_s[members.job] - members.startup_s + left_s
+    np.minimum.at(fastest_s, members.job, restarted_s)
+    waits_s = np.maximum(wait_rounds * problem.interval_s, place_s(problem)) + fastest_s
+    saved: Floats = waits_s[members.job] - np.maximum(problem.interval_s, left_s)
+    return jobs.weight[members.job] * saved
 
 
 def _best_wait(
