@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from morph_opt.core.commandline.options import add_options, given_options
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
-from morph_opt.core.commandline.types import whole
-from morph_opt.core.domain import InputError
+from morph_opt.core.commandline.types import Number, whole
+from morph_opt.core.domain import InputError, Range
+from morph_opt.core.domain.options import asked
 from morph_opt.scheduling.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
+    from morph_opt.live.moving import Moving
     from morph_opt.live.scheduler import Scheduler as Beside
     from morph_opt.live.settings import Settings
     from morph_opt.live.turn import Mode
@@ -34,8 +36,9 @@ def make_parser() -> LineParser:
         prog="python -m morph_opt.live",
         description="Control a running Slurm, or Kubernetes (experimental): look, advise, or act "
         "within powers that are all off until they are named.",
-        epilog="Exit status: 0 done; 2 bad usage or input, no answer, no right, or another "
-        "controller: nothing was done.",
+        epilog="Exit status: 0 done; 1 steps of --moves are left, or jobs were not "
+        "released; 2 bad usage or input, no answer, no right, or another controller: nothing was "
+        "done.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, help_ in LOOKS.items():
@@ -48,11 +51,31 @@ def make_parser() -> LineParser:
         )
         add_options(one, Scheduler, OPTIONS)
         one.add_argument(
+            "--moves",
+            type=Path,
+            metavar="FILE",
+            help="carry out the steps of this answer (python -m morph_opt.moves --format json) "
+            "instead of a policy's decisions, and end",
+        )
+        one.add_argument(
+            "--give-up-s",
+            type=Number(Range(1.0, 1e7)),
+            default=600.0,
+            metavar="S",
+            help="end after S seconds without progress, with --moves (default 600)",
+        )
+        one.add_argument(
             "--belief",
             choices=("truth", "measured"),
             default="truth",
             help="truth, or measured: correct the table by speeds that jobs report (default truth)",
         )
+        one.only_with("--give-up-s", "--moves")
+        flags = [setting.flag for setting in asked(Scheduler).values() if setting.name in OPTIONS]
+        for flag in ("--policy", "--belief", *flags):
+            if flag != "--rules":
+                rule = "has no effect with --moves, which decides nothing anew"
+                one.only(flag, rule, lambda given: given.moves is None)
         if name == "act":
             one.add_argument("--yes", action="store_true", help="confirm that jobs may be changed")
     back = commands.add_parser("release-all", help="give every job back to the plain scheduler")
@@ -106,8 +129,9 @@ def _turns(given: argparse.Namespace) -> int:
     from morph_opt.live.settings import read_settings
     from morph_opt.live.turn import Controller
 
-    settings = read_settings(given.config)
-    controller = Controller(_scheduler(settings), settings, mode_of(given), given.folder)
+    settings, mode = read_settings(given.config), mode_of(given)
+    scheduler = _scheduler(settings)
+    controller = Controller(scheduler, settings, mode, given.folder)
     try:
         controller.run(given.turns, given.watch)
     except KeyboardInterrupt:
@@ -115,9 +139,23 @@ def _turns(given: argparse.Namespace) -> int:
             "ended; jobs that wait for it begin by release-all, beside Slurm by themselves too",
             file=sys.stderr,
         )
+        return 0
     finally:
         controller.close()
-    return 0
+    return 0 if mode.moves is None else _moved(mode.moves, scheduler, given)
+
+
+def _moved(moves: Moving, scheduler: Beside, given: argparse.Namespace) -> int:
+    """Give all jobs back after moves, print what was done, and return the exit status."""
+    from morph_opt.live.execution import release_all
+
+    print("\n".join(moves.lines()))
+    if given.command != "act" or not moves.over:
+        return 0
+    _, refused = release_all(scheduler, given.folder, None)
+    for line in refused:
+        print(line, file=sys.stderr)
+    return int(bool(refused) or not moves.done)
 
 
 def _scheduler(settings: Settings) -> Beside:
@@ -133,6 +171,7 @@ def _scheduler(settings: Settings) -> Beside:
 
 def mode_of(given: argparse.Namespace) -> Mode:
     """Return the mode of the controller."""
+    from morph_opt.live.moving import Moving
     from morph_opt.live.turn import Mode, read_own_rules
     from morph_opt.scheduling.policies.auto import AUTO
     from morph_opt.scheduling.policies.registry import resolve
@@ -140,9 +179,9 @@ def mode_of(given: argparse.Namespace) -> Mode:
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
     resolve(given.policy, options.get("objective", AUTO)).require_understood(options)
     rules = read_own_rules(options.pop("rules", None))
-    return Mode(
-        given.command, given.policy, PolicyOptions(**options), rules, given.belief == "measured"
-    )
+    moves = None if given.moves is None else Moving.read(given.moves, given.give_up_s)
+    measured = given.belief == "measured"
+    return Mode(given.command, given.policy, PolicyOptions(**options), rules, measured, moves)
 
 
 def _release(given: argparse.Namespace) -> int:

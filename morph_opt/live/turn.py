@@ -16,6 +16,7 @@ from morph_opt.core.domain import InputError
 from morph_opt.core.version import __version__
 from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
+from morph_opt.live.moving import NAME, Moving
 from morph_opt.live.picture import Picture
 from morph_opt.live.plan import difference, free_gpus
 from morph_opt.live.posed import posed
@@ -44,6 +45,8 @@ class Mode:
         ``observe``, ``advise`` or ``act``.
     policy, options, rules, measured
         Policy with its options, the operator's rules, and whether reports correct speeds.
+    moves
+        Answer of `moves` that is carried out in place of the policy's decisions; None for none.
     """
 
     word: str
@@ -51,6 +54,7 @@ class Mode:
     options: PolicyOptions = field(default_factory=PolicyOptions)
     rules: OperatorRules = field(default_factory=OperatorRules)
     measured: bool = False
+    moves: Moving | None = None
 
 
 class Controller:
@@ -76,7 +80,10 @@ class Controller:
             rule = "must name powers and partitions: all are off until they are named"
             raise InputError(rule, field="powers" if settings.partitions else "partitions")
         if mode.word != ACT and not settings.powers:
-            settings = replace(settings, powers=frozenset(("placement",)))
+            shown = ("placement",) if mode.moves is None else ("placement", "stops")
+            settings = replace(settings, powers=frozenset(shown))
+        if mode.moves is not None:
+            mode.moves.require_powers(settings.powers)
         self.scheduler, self.settings, self.mode = scheduler, settings, mode
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self.memory: Memory = read_memory(folder)
@@ -195,7 +202,7 @@ class Controller:
                 "time_s": picture.time_s,
                 "version": __version__,
                 "cluster": picture.cluster,
-                "policy": self.mode.policy,
+                "policy": self.mode.policy if self.mode.moves is None else NAME,
                 "options": options_table(self.mode.options),
                 "powers": sorted(self.settings.powers),
                 "partitions": list(self.settings.partitions),
@@ -219,7 +226,11 @@ class Controller:
         name = self.folder.write_round(turn, text)
         # What is decided is what is kept: the document, as anybody reads it.
         snapshot = parse_snapshot(text, file=name)
-        decision = decide_round(snapshot, self.mode.options, policy=self.mode.policy)
+        moves = self.mode.moves
+        if moves is None:
+            decision = decide_round(snapshot, self.mode.options, policy=self.mode.policy)
+        else:
+            decision = moves.decide(picture, found, snapshot, self.settings)
         planned = difference(picture, found, decision, self.memory, self.settings)
         evidence = decision.decision.evidence
         worth = None if evidence is None else evidence.gain
@@ -253,6 +264,7 @@ class Controller:
             "would_use_gpus": more_gpus,
             **unused,
             **({"late": {one.job: one.why for one in late}} if late else {}),
+            **({} if moves is None else {"moves": moves.to_json()}),
             "happened": self.pending,
             "not_stopped": {
                 job: why for job, why in found.unseen.items() if self.unseen.get(job) != why
@@ -268,6 +280,7 @@ class Controller:
         self.folder.write_metrics(figures)
         left = found.left_alone
         said = [*status_of(entry, self.mode.word, picture.cluster, len(ours), left)]
+        said += () if moves is None else moves.lines()
         self.folder.write_text(STATUS, "\n".join([*said, self.memory.sentence()]) + "\n")
 
     def _forbidden(self, picture: Picture, decision: RoundDecision) -> str:
@@ -282,7 +295,7 @@ class Controller:
         return "" if decision.decision.report.status != "infeasible" else "infeasible"
 
     def run(self, turns: int | None, watch: bool) -> int:
-        """Take turns and return their number.
+        """Take turns until there are enough, or moves are over; return their number.
 
         Raises
         ------
@@ -290,7 +303,7 @@ class Controller:
             If the scheduler does not answer the first time, or makes no sense.
         """
         taken, pause_s, answered = 0, self.settings.poll_s, False
-        while turns is None or taken < turns:
+        while self._continues(turns, taken):
             try:
                 if self.step():
                     taken += 1
@@ -303,9 +316,14 @@ class Controller:
                     rule = f"does not answer: {error}"
                     raise InputError(rule, field=self.scheduler.server) from None
                 pause_s = min(pause_s * _BACK_OFF, _MOST_BACK_OFF_S)
-            if turns is None or taken < turns:
+            if self._continues(turns, taken):
                 self.scheduler.sleep(pause_s)
         return taken
+
+    def _continues(self, turns: int | None, taken: int) -> bool:
+        """Return whether there is another turn."""
+        moves = self.mode.moves
+        return (turns is None or taken < turns) and (moves is None or not moves.over)
 
 
 def read_own_rules(file: str | None) -> OperatorRules:
