@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ LOOKS = {
     "act": "decide, and carry out the commands within the powers that the settings name",
 }
 FOLDER = Path("runs/live")
+MILP = "milp"
 
 
 def make_parser() -> LineParser:
@@ -47,7 +48,7 @@ def make_parser() -> LineParser:
         one.add_argument("--turns", type=whole(1, 10**9), metavar="N", help="end after N turns")
         one.add_argument("--watch", action="store_true", help="show each turn in the terminal")
         one.add_argument(
-            "--policy", default="milp", metavar="NAME", help="policy that decides (milp)"
+            "--policy", default=MILP, metavar="NAME", help="policy that decides (milp)"
         )
         add_options(one, Scheduler, OPTIONS)
         one.add_argument(
@@ -71,11 +72,6 @@ def make_parser() -> LineParser:
             help="truth, or measured: correct the table by speeds that jobs report (default truth)",
         )
         one.only_with("--give-up-s", "--moves")
-        flags = [setting.flag for setting in asked(Scheduler).values() if setting.name in OPTIONS]
-        for flag in ("--policy", "--belief", *flags):
-            if flag != "--rules":
-                rule = "has no effect with --moves, which decides nothing anew"
-                one.only(flag, rule, lambda given: given.moves is None)
         if name == "act":
             one.add_argument("--yes", action="store_true", help="confirm that jobs may be changed")
     back = commands.add_parser("release-all", help="give every job back to the plain scheduler")
@@ -129,7 +125,7 @@ def _turns(given: argparse.Namespace) -> int:
     from morph_opt.live.settings import read_settings
     from morph_opt.live.turn import Controller
 
-    settings, mode = read_settings(given.config), mode_of(given)
+    mode, settings = mode_of(given), read_settings(given.config)
     scheduler = _scheduler(settings)
     controller = Controller(scheduler, settings, mode, given.folder)
     try:
@@ -171,17 +167,30 @@ def _scheduler(settings: Settings) -> Beside:
 
 def mode_of(given: argparse.Namespace) -> Mode:
     """Return the mode of the controller."""
-    from morph_opt.live.moving import Moving
     from morph_opt.live.turn import Mode, read_own_rules
     from morph_opt.scheduling.policies.auto import AUTO
     from morph_opt.scheduling.policies.registry import resolve
 
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
+    moves = None if given.moves is None else _moves(given, options)
     resolve(given.policy, options.get("objective", AUTO)).require_understood(options)
     rules = read_own_rules(options.pop("rules", None))
-    moves = None if given.moves is None else Moving.read(given.moves, given.give_up_s)
     measured = given.belief == "measured"
     return Mode(given.command, given.policy, PolicyOptions(**options), rules, measured, moves)
+
+
+def _moves(given: argparse.Namespace, options: Mapping[str, object]) -> Moving:
+    """Read the answer to carry out; refuse options of a policy, which decides nothing then."""
+    from morph_opt.live.moving import Moving
+
+    known = asked(Scheduler)
+    idle = [known[name].flag for name in options if name != "rules"]
+    idle += ["--policy"] if given.policy != MILP else []
+    idle += ["--belief"] if given.belief != "truth" else []
+    if idle:
+        rule = "has no effect with --moves, which carries out an answer as it is"
+        raise InputError(rule, field=idle[0])
+    return Moving.read(given.moves, given.give_up_s)
 
 
 def _release(given: argparse.Namespace) -> int:

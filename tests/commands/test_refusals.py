@@ -46,6 +46,12 @@ replay --promises weight: --trace mt | --promises: the weight must be a number f
 replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
 replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
 replay --promises rank --policy fifo | --promises: policy 'fifo' does not know it; known to milp
+live observe --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
+live advise --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
+live act --config l.toml --yes --give-up-s 9 | argument --give-up-s: has an effect together with
+live observe --config l.toml --moves a.json --gap 0.1 | --gap: has no effect with --moves, which
+live advise --config l.toml --moves a.json --policy srtf | --policy: has no effect with --moves
+live act --config l.toml --yes --moves a.json | a.json: cannot be read
 replay --gpu-type= | argument --gpu-type: must not be empty
 replay --restart-s nope=5 | --restart-s: unknown model 'nope'; trace 'base' has
 replay --restart-s 5 --restart-s 6 | --restart-s: given twice

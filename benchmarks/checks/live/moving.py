@@ -47,7 +47,7 @@ class MovingRun(Run):
         for node in range(1, NODES + 1):
             for gpus in self.draw.choice(FRAGMENTS):
                 ours, reports = self.draw.random() < 0.9, self.draw.random() < 0.9
-                halves = self.draw.randint(500, 700) if self.chaos else self.draw.randint(200, 300)
+                halves = self.draw.randint(500, 700)
                 comment = f"morph checkpoint seconds={halves / 2 + 1:.0f}" if ours else "ours"
                 where = ("-p", "gpu", "-w", f"n{node}", "-N1")
                 job = self.submit(gpus, halves, comment, *where, reports=ours and reports)
