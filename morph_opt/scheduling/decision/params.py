@@ -191,6 +191,9 @@ class CoreParams(Params):
     partial_choices_ranked: int = 8_000
     """The same for several ranked goals, which prune more and make exact rounds dearer (0020)."""
 
+    few_in_reach: int = 250
+    """Number of options of better decisions up to which ranked goals have no such longer search."""
+
     placements: int = 8
     """Largest number of whole choices for which a solver searches nodes."""
 

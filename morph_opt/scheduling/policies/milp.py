@@ -27,6 +27,7 @@ from morph_opt.scheduling.decision.params import DEFAULTS
 from morph_opt.scheduling.decision.placement import place, with_own_gpus_kept
 from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip, RoundSolver
+from morph_opt.scheduling.decision.repeated import Repeated
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.recheck import require_kept
 from morph_opt.scheduling.decision.ties import serve_earlier
@@ -109,7 +110,7 @@ class MilpPolicy(Policy):
         self._ties_by_arrival = ties_by_arrival
         self._every = every
         self._poser = poser
-        self._method = method
+        self._method = Repeated(method)
         self._limits = limits
         self._fallback = fallback
         self._checks = BeliefChecks(poser.belief)
@@ -118,7 +119,7 @@ class MilpPolicy(Policy):
     def with_ties_by_arrival(self) -> MilpPolicy:
         """Return the policy with ties by arrival, then name."""
         return MilpPolicy(
-            self._poser, self._method, self._limits, self._fallback, True, self._every
+            self._poser, self._method.method, self._limits, self._fallback, True, self._every
         )
 
     @classmethod

@@ -198,9 +198,14 @@ def decided_by_tables(
         rounds = RoundSolver(solver, replace(limits, gap=0.0), params=params, deadline=deadline)
         return rounds.exact_placement(problem, choice)
 
-    several = len(tables.goals) > 1
-    most = core.partial_choices_ranked if several else core.partial_choices
-    if limits.nodes is not None:
-        most = min(most, limits.nodes)
     vain = params.tiny.whole_choices if few else None
-    return best_decision(problem, level, tables, ask, most, known, deadline.passed, vain)
+
+    def searched(most: int, known: Selection | None) -> Found:
+        most = most if limits.nodes is None else min(most, limits.nodes)
+        return best_decision(problem, level, tables, ask, most, known, deadline.passed, vain)
+
+    found = searched(core.partial_choices, known)
+    ranked = len(tables.goals) > 1 and core.partial_choices <= found.nodes
+    if not ranked or int(tables.in_reach(found.value).sum()) <= core.few_in_reach:
+        return found
+    return searched(core.partial_choices_ranked, found.selection)
