@@ -17,8 +17,6 @@ from morph_opt.scheduling.decision.method import RoundMethod, Solved, StepTimes
 from morph_opt.scheduling.decision.pose import PosedRound
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
-_PROVED = (Status.OPTIMAL, Status.INFEASIBLE)
-
 
 class Repeated:
     """Round method that remembers its last proved answer.
@@ -47,7 +45,8 @@ class Repeated:
         solved = self.method.solve(posed, limits)
         # Promises may exchange the levels, and a compact round may be posed anew.
         plain = solved.posed is None and not posed.problem.jobs.guaranteed.any()
-        proved = all(one.status in _PROVED for one in solved.outcomes)
+        proofs = Status.OPTIMAL, Status.INFEASIBLE
+        proved = all(one.status in proofs for one in solved.outcomes)
         self._last = (posed, limits, solved) if plain and proved else None
         return solved
 
