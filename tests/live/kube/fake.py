@@ -24,7 +24,7 @@ time. What it states of the real one, and where that is written:
   (kubernetes/enhancements#2308). A finished Job never gets a pod again.
 * *Deletion* (docs/concepts/workloads/pods/pod-lifecycle): a pod with a node stays, and holds what
   it has, until its kubelet has ended it; that of a lost node until the node is removed.
-* *Kueue*, where there is a ``quota`` of GPUs: `tests.live.kube.kueue`.
+* *Kueue*, where there is a ``quota`` of GPUs, or a ``site`` of queues: `tests.live.kube.kueue`.
 * *Rights* (docs/reference/access-authn-authz/rbac): what no rule allows is 403 Forbidden, of
   resources, subresources and verbs apart. *Admission* refuses with 403, too.
 """
@@ -41,6 +41,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from morph_opt.scheduling.kueue.site import Site
 from tests.live.kube.kueue import queued, reconcile, workload_of
 from tests.live.kube.rules import (
     GATE,
@@ -89,6 +90,7 @@ class FakeKube:
     gpus: int = 8
     rules: list[Rule] | None = None
     quota: int = 0
+    site: Site | None = None
     seed: int = 0
     refuse: float = 0.0
     grace_s: float = 2.0
@@ -138,6 +140,11 @@ class FakeKube:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def has_kueue(self) -> bool:
+        """Whether there is a Kueue."""
+        return bool(self.quota or self.site)
 
     @property
     def url(self) -> str:
@@ -229,7 +236,7 @@ class FakeKube:
 
     def queued(self, job: Table) -> bool:
         """Whether a Job is Kueue's."""
-        return bool(self.quota) and queued(job)
+        return self.has_kueue and queued(job)
 
     def known(self, name: str) -> bool:
         """Whether Kueue, if a Job is its, has made its Workload."""
@@ -277,7 +284,7 @@ class FakeKube:
                 self.now_s += step
                 self._kubelets(step)
                 self._jobs()
-                if self.quota and self.now_s >= self.kueue_away_until_s:
+                if self.has_kueue and self.now_s >= self.kueue_away_until_s:
                     reconcile(self)
                 self._schedule()
 

@@ -17,8 +17,13 @@ What it states of the real one, and where that is written:
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from morph_opt.scheduling.kueue.cycle import cycle
+from morph_opt.scheduling.kueue.pending import Pending
+from morph_opt.scheduling.kueue.site import Site, Snapshot
+from morph_opt.scheduling.kueue.workloads import Held, Placed, PodSet, Workload, exact
 from tests.live.kube.rules import GPU, Key, Table, alive, needs_of, owner_of
 
 if TYPE_CHECKING:
@@ -103,6 +108,35 @@ def _say(fake: FakeKube, key: Key, **words: str) -> None:
     fake.change(key, say)
 
 
+def _cycle(fake: FakeKube, site: Site, rows: list[tuple[Key, Table]]) -> None:
+    """Run one cycle of the queues of a site, whose local queues are named like them."""
+    snapshot, pending = Snapshot(site), Pending(site)
+    keys: dict[str, Key] = {}
+    for key, workload in rows:
+        gpus, made = _gpus(fake, workload), _made_s(workload)
+        name, pods = f"{key[1]}/{key[2]}", PodSet({GPU: gpus})
+        one = Workload(name, workload["spec"]["queueName"], (pods,), created_s=made)
+        keys[name] = key
+        if holds(workload, "QuotaReserved"):
+            placed = Placed("main", 1, {GPU: "main"}, {GPU: exact(gpus)})
+            if not holds(workload, "Evicted"):
+                snapshot.add(Held(one, (placed,), made))
+            else:  # it holds its quota until its pods have ended
+                snapshot.use(one.queue, {("main", GPU): exact(gpus)})
+        elif workload["spec"]["active"] and holds(workload, "Requeued") is not False:
+            pending.add(one)
+    result = cycle(snapshot, pending.heads(), fake.now_s)
+    for held in result.admitted:
+        key = keys[held.workload.name]
+        _say(fake, key, QuotaReserved="QuotaReserved", Admitted="Admitted", Evicted="")
+    for victim, _ in result.victims:
+        _say(fake, keys[victim.held.workload.name], Evicted="Preempted")
+
+
+def _made_s(workload: Table) -> float:
+    return datetime.fromisoformat(workload["metadata"]["creationTimestamp"]).timestamp()
+
+
 def _gpus(fake: FakeKube, workload: Table) -> float:
     uid = owner_of(workload)
     job = next(job for _, job in fake.all("jobs") if job["metadata"]["uid"] == uid)
@@ -111,8 +145,11 @@ def _gpus(fake: FakeKube, workload: Table) -> float:
 
 
 def _admit(fake: FakeKube) -> None:
-    """Reserve quota for those that wait, who came first first."""
+    """Reserve quota for those that wait, who came first first, or by cycles of a site's queues."""
     rows = [(k, w) for k, w in fake.all("workloads") if not holds(w, "Finished")]
+    if fake.site is not None:
+        _cycle(fake, fake.site, rows)
+        return
     left = fake.quota - sum(_gpus(fake, w) for _, w in rows if holds(w, "QuotaReserved"))
     for key, workload in rows:
         waits = workload["spec"]["active"] and not holds(workload, "QuotaReserved")

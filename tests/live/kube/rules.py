@@ -124,7 +124,7 @@ def _answer(fake: FakeKube, handler: BaseHTTPRequestHandler, text: bytes) -> Tab
     words = parts.path.strip("/").split("/")
     if fake.token and handler.headers.get("Authorization") != f"Bearer {fake.token}":
         raise StatusError(401, "Unauthorized", "Unauthorized")
-    if KUEUE in words[:2] and not fake.quota:
+    if KUEUE in words[:2] and not fake.has_kueue:
         raise StatusError(404, "NotFound", "the server could not find the requested resource")
     known = discovery(words)
     if known is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from morph_opt.live.execution import release_all
+from tests.kueue.sites import ANY, queue, site
 from tests.live.kube.fake import FakeKube
 from tests.live.kube.kueue import QUEUE, holds, workload_of
+from tests.live.kube.rules import owner_of
 from tests.live.kube.scene import controller, finish, kubernetes, ours, over, steps
 from tests.live.kube.test_kube_rules import manifest
 from tests.live.scene import audit, commands
@@ -25,6 +28,48 @@ def fake() -> Iterator[FakeKube]:
     found = FakeKube(3, quota=48)
     yield found
     found.close()
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_nothing_is_asked_that_kueue_would_refuse(tmp_path: Path, fair: bool) -> None:
+    """Queues that lend, borrow and reclaim by Kueue's own cycles, and a controller beside them.
+
+    Whatever it writes to a pod or to a Workload is about one that Kueue has admitted, or about one
+    that it stopped itself; and no cycle finds more in use than the cohort has.
+    """
+    queues = [queue(name, 8, "lab", ANY) for name in ("a", "b", "c")]
+    fake = FakeKube(3, site=site(*queues, fair_sharing=fair))
+    refused: list[Key] = []
+    writes: Counter[str] = Counter()
+
+    def look(key: Key) -> None:
+        if key[0] not in ("pods", "workloads"):
+            return
+        writes[key[0]] += 1
+        workload = fake.store[key]
+        if key[0] == "pods":
+            owner = owner_of(workload)
+            of = next(k for k, one in fake.all("jobs") if one["metadata"]["uid"] == owner)
+            workload = fake.store[workload_of(of)]
+        stopped = "morph-opt.dev/state" in workload["metadata"].get("annotations", {})
+        if not (holds(workload, "Admitted") or stopped):
+            refused.append(key)
+
+    try:
+        fake.before_write = look
+        with controller(tmp_path, fake) as one:
+            for name, work_s in (("a", 120.0), ("b", 60.0), ("c", 40.0)):
+                for number in range(3):
+                    pods, label = 1 + number % 2, {QUEUE: name}
+                    fake.submit(f"{name}{number}", 8, work_s, SAYS, pods=pods, labels=label)
+                    steps(one, fake, 3.0)
+            finish(one, fake)
+        assert over(fake)
+        assert (refused, fake.ignored, fake.twice, fake.touched) == ([], [], [], [])
+        assert not any(work.ran_again for work in fake.work.values())
+        assert writes["pods"] > 9
+    finally:
+        fake.close()
 
 
 def crowded(fake: FakeKube, one: Any, says: str = SAYS) -> Any:
