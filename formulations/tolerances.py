@@ -18,6 +18,9 @@ MARGIN = 1e-8
 Ten times `FEASIBILITY`, so that whatever a check lets pass fits in the bound as well.
 """
 
+SAME_INSTANT_S = 1e-6
+"""Seconds by which instants of a plan may differ from rounding."""
+
 INTEGRALITY = 1e-9
 """Distance at which a number counts as whole when it is rounded up."""
 

@@ -20,6 +20,7 @@ from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.scheduling.decision.due import Late
+from morph_opt.scheduling.decision.planned import PlannedStart, StartPlan
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
 from morph_opt.scheduling.policies.registry import require_reasons
 from morph_opt.scheduling.strict.rules import AllocationError
@@ -31,6 +32,7 @@ from morph_opt.simulation.events.log import (
     Completed,
     Event,
     LateStart,
+    PlanMade,
     Preempted,
     RoundDecided,
     Shared,
@@ -38,6 +40,7 @@ from morph_opt.simulation.events.log import (
     SloChanged,
     Started,
     StartKind,
+    StartPlanned,
     event_to_line,
 )
 from morph_opt.simulation.metrics.bounds.demands import job_demands, packed_demands
@@ -457,6 +460,8 @@ def recorded_decision(
     report = RoundReport("heuristic")
     slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}
     late: list[Late] = []
+    plan: StartPlan | None = None
+    planned: list[PlannedStart] = []
     for event in events:
         match event:
             case Preempted(time_s=time_s) if time_s == state.time_s:
@@ -469,6 +474,11 @@ def recorded_decision(
                 slos[event.change].append(event.job)
             case LateStart():
                 late.append(Late(event.job, event.since_s, event.why, event.from_s))
+            case PlanMade():
+                plan = StartPlan((), event.jobs, event.cost_s, event.bound_s)
+            case StartPlanned():
+                said = event.start_s, event.by_s, event.later_s, event.why
+                planned.append(PlannedStart(event.job, *said))
             case RoundDecided():
                 report = RoundReport(
                     event.status,
@@ -479,6 +489,7 @@ def recorded_decision(
                     slo_dropped=tuple(slos[SloChange.DROPPED]),
                     slo_restored=tuple(slos[SloChange.RESTORED]),
                     late=tuple(late),
+                    plan=None if plan is None else replace(plan, starts=tuple(planned)),
                 )
             case _:
                 pass

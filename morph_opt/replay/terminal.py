@@ -252,6 +252,11 @@ def result_table(s: Values) -> str:
     if s.get("late_jobs"):
         longest = f"longest {_in('s', s['late_max_s'])} after it was due"
         rows.append(("late starts", str(s["late_jobs"]), longest))
+    if s.get("plans"):
+        gap = s["plan_gap"]
+        proven = f"mean gap {gap:.1%}, " if isinstance(gap, float) else ""
+        proven += f"{s['moved_promises']} promises moved"
+        rows.append(("plans of starts", str(s["plans"]), proven))
     memory, slowest = _in("MiB", s["peak_rss_mib"], ",.0f"), _in("ms", s["round_ms_p99"], ".1f")
     rows += [
         ("rounds over capacity", str(s["rounds_over_capacity"]), ""),

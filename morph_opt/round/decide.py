@@ -20,6 +20,7 @@ from morph_opt.inputs.topology.graph import topology_of
 from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.planned import StartPlan
 from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
 from morph_opt.scheduling.explanation.explainer import Explainer
 from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, rounded
@@ -140,6 +141,7 @@ class RoundDecision:
                 if report.late
                 else {}
             ),
+            **({} if report.plan is None else {"plan": _plan(report.plan)}),
             **_where_any("beyond_request", self.beyond),
             **_where_any("notes", self.notes),
             "jobs": [_job(state, self.snapshot.speeds, i, granted) for i in range(len(state.jobs))],
@@ -190,6 +192,7 @@ class RoundDecision:
             + ("" if late.from_s is None else f", it is expected to start at {late.from_s:.0f} s")
             for late in self.decision.report.late
         ]
+        notes += [] if self.decision.report.plan is None else self.decision.report.plan.lines
         notes += [f"beyond its request: {line}" for line in self.beyond]
         notes += [f"note: {note}" for note in self.notes]
         lines = [head, *chosen, "", self.to_table().to_text(), *([""] if notes else []), *notes]
@@ -257,6 +260,18 @@ class RoundDecision:
             model = replace(model, name=f"{self.options.formulation} {goal}")
         write_model(model, file, note)
         return note
+
+
+def _plan(plan: StartPlan) -> dict[str, Any]:
+    """Return a plan as JSON: its starts that are new, its cost and what is proven."""
+    defaults = ("by_s", "later_s", "why")
+    return {
+        "jobs": plan.jobs,
+        "cost_s": plan.cost_s,
+        "bound_s": plan.bound_s,
+        "gap": None if plan.gap is None else rounded(plan.gap, ROUND_CEILING),
+        "starts": [plain(one, optional=defaults) for one in plan.starts],
+    }
 
 
 def _where_any(field: str, entries: tuple[str, ...]) -> dict[str, list[str]]:

@@ -107,6 +107,8 @@ _OPTIONAL = (
     "last_held",
     "checkpointed_s",
     "checkpoint_s",
+    "planned_s",
+    "promised_s",
     *OPTIONAL,
     *QUEUED,
 )

@@ -73,6 +73,7 @@ ROWS = {
     f"{MILP} --until-s 2400": "--explain | --dump-rounds d | --audit-rounds 2",
     f"{MILP} --until-s 2400 --dump-rounds d": "--dump-every 2 | --dump-gz",
     "replay --trace promised.csv --nodes 1 --interval 600": "--promises rank",
+    f"{MILP} --until-s 2400 --rules stays.toml": "--plan-ahead promised",
     PAIRS: "--packing",
     f"{PAIRS} --objective jct --packing": "--belief measured:0.6",
     f"{PAIRS} --policy gavel:gandiva": "--packing",
@@ -195,6 +196,7 @@ SHARES = {
 }  # fmt: skip
 FILES = {
     "e.csv": "\n".join(["time_s,node,event", *FAILURES, ""]),
+    "stays.toml": '[[non_preemptible]]\njobs = ["*"]\n',
     "r.toml": '[[maintenance]]\nnodes = ["node-0"]\nstart_s = 0\nend_s = 2000\n',
     "jobs.csv": f"{NEWS},deadline\n"
     "a,100,gpt2,8,64,zero-dp,900,0,1,t,-1\nb,100,gpt2,8,64,zero-dp,500,0,1,u,-1\n",

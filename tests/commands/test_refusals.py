@@ -45,6 +45,8 @@ replay --objective throughput --durations noisy:1 | --durations: has no effect: 
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000
 replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
 replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
+replay --plan-ahead 32 --trace mt | --plan-ahead: must be off, soft or promised
+replay --plan-ahead soft --trace mt | --plan-ahead: needs --rules with [[non_preemptible]] jobs =
 replay --promises rank --policy fifo | --promises: policy 'fifo' does not know it; known to milp
 live observe --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
 live advise --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
@@ -223,6 +225,7 @@ def test_every_rule_about_effect_has_a_line() -> None:
 SAMPLES = {
     "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5", "solver": "cbc",
     "durations": "blind", "promises": "weight", "waste_filter": "0.3", "feedback_share": "0.3",
+    "plan_ahead": "soft",
 }  # fmt: skip
 
 

@@ -13,7 +13,12 @@ from morph_opt.inputs.clusters import load_cluster
 from morph_opt.inputs.perf.tables.gavel import GavelTable
 from morph_opt.inputs.traces.twins.gavel import gavel_twin
 from morph_opt.round.decide import make_explainer
-from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules, TenantQuota
+from morph_opt.scheduling.decision.rules.model import (
+    GangLimit,
+    NonPreemptible,
+    OperatorRules,
+    TenantQuota,
+)
 from morph_opt.scheduling.explanation.case import Case
 from morph_opt.scheduling.explanation.report import Effort
 from morph_opt.scheduling.policies.options import MILP_OPTIONS
@@ -37,6 +42,7 @@ VARIANTS: dict[str, Any] = {
     "time_limit_s": 60.0,
     "node_limit": 100,
     "promises": "weight:3",
+    "plan_ahead": "soft",
     "durations": "blind",
     "packing": True,
     "waste_filter": 0.5,
@@ -89,7 +95,10 @@ def cases() -> list[tuple[str, tuple[str, ...]]]:
 
 @pytest.mark.parametrize(("objective", "given"), cases(), ids=str)
 def test_the_explained_value_is_the_decided_one(objective: str, given: tuple[str, ...]) -> None:
-    options = PolicyOptions(objective=objective, **{name: VARIANTS[name] for name in given})
+    values = {name: VARIANTS[name] for name in given}
+    if "plan_ahead" in given:
+        values |= {"rules": OperatorRules((NonPreemptible(("*",)),)), "durations": "true"}
+    options = PolicyOptions(objective=objective, **values)
     explainer = make_explainer(options, Effort(jobs=1, rules=0))
     speeds, jobs = world()
     policy = make_policy("milp", speeds, options)

@@ -79,6 +79,7 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         rules_sha256="cd",
         chosen="auto",
         promises="weight",
+        plan_ahead="soft",
         durations="blind",
     )
     starts = {"first_start_s": 0.5, "migrate_s": 0.4, "resume_s": 0.3}

@@ -62,7 +62,9 @@ def answered(tmp_path: Path, capsys: Any, line: str, *jobs: dict[str, Any]) -> s
     file.write_text(json.dumps(document(*jobs)))
     rules = tmp_path / "rules.toml"
     rules.write_text('[[quota]]\ntenant = "nobody"\ngpus = 1\n')
-    given = line.replace("RULES", str(rules)).split()
+    stays = tmp_path / "stays.toml"
+    stays.write_text('[[non_preemptible]]\njobs = ["*"]\n')
+    given = line.replace("RULES", str(rules)).replace("STAYS", str(stays)).split()
     assert main(["--state", str(file), *given]) == 0, capsys.readouterr().err
     return str(capsys.readouterr().out)
 
@@ -77,6 +79,7 @@ LINES = {
     "time_limit_s": "--time-limit-s 5",
     "node_limit": "--node-limit 100",
     "promises": "--promises weight:3",
+    "plan_ahead": "--plan-ahead soft --rules STAYS",
     "durations": "--objective throughput --durations noisy:0.5",
     "packing": "--packing",
     "waste_filter": "--waste-filter 0.5",

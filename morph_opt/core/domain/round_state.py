@@ -69,6 +69,9 @@ class JobState:
     checkpointed_s
         Instant of a running job's last checkpoint, after which its progress is lost when it is
         stopped or moved; None if it loses none.
+    planned_s, promised_s
+        Start of a queued job in the plan of the last round, and the latest start that it was
+        promised; None without a plan.
     """
 
     job: Job
@@ -88,12 +91,22 @@ class JobState:
     migrate_s: float | None = None
     last_held: Assignment | None = None
     checkpointed_s: float | None = None
+    planned_s: float | None = None
+    promised_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations_done", "restart_left_s", "restart_s", "executed_s", "queued_s"):
             require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_S)
         require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0, at_most=MOST_GPU_S)
         require_int("starts", self.starts, at_least=0, at_most=int(MOST_S))
+        for name in ("planned_s", "promised_s"):
+            if (instant_s := getattr(self, name)) is None:
+                continue
+            require_finite(name, instant_s, at_least=0.0, at_most=MOST_S)
+            if self.running is not None:
+                raise InputError(
+                    "must be left to queued jobs", field=f"job {self.job.name}: {name}"
+                )
         for name in ("running", "last_held"):
             held = getattr(self, name)
             if held is not None and held.job != self.job.name:

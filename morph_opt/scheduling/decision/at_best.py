@@ -56,7 +56,9 @@ def lasts_until_event(posed: PosedRound, selection: Selection) -> bool:
     fits by itself, so that it is enough to try each.
     """
     rules = posed.rules.rules
-    if posed.poser.objective.remembers or posed.problem.shared.count or posed.due.reservation:
+    if posed.poser.objective.remembers or posed.problem.shared.count:
+        return False
+    if posed.due.reservation or posed.due.ahead:
         return False
     kept = [name for rule in rules if isinstance(rule, NonPreemptible) for name in rule.jobs]
     if not kept or not all(isinstance(rule, _TIMELESS) for rule in rules):

@@ -18,6 +18,7 @@ from formulations.round.rules import with_served
 from formulations.round.tables import RoundProblem
 from morph_opt.core.domain import JobState, RoundState
 from morph_opt.scheduling.decision.params import DUE, DueParams
+from morph_opt.scheduling.decision.planned import RoundPlan
 from morph_opt.scheduling.decision.reserving import Reservation, reserved
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.queues import StartBy
@@ -100,21 +101,25 @@ class DueRows:
         Next due instant of a job that waits and is not due yet; inf if there is none.
     reservation
         GPUs that are kept for the first job that does not fit, where others may not be stopped.
+    ahead
+        Plan of all starts; it has starts now as rows, and no others are offered.
     """
 
     rows: tuple[DueJob, ...] = ()
     late: tuple[Late, ...] = ()
     next_s: float = float("inf")
     reservation: Reservation | None = None
+    ahead: RoundPlan | None = None
 
     def applied(self, problem: RoundProblem) -> RoundProblem:
-        """Return the round with rows ``due[j]``, ``held[j]`` and ``reserved[j]``."""
+        """Return the round with rows ``due[j]``, ``held[j]``, ``reserved[j]``, ``ahead[j]``."""
         for name, held in (("due", False), ("held", True)):
             jobs = np.asarray([row.job for row in self.rows if row.held is held], dtype=np.int64)
             if jobs.size:
                 pace_s = problem.jobs.stay_iteration_s[jobs] if held else np.full(jobs.size, np.inf)
                 problem = with_served(problem, name, jobs, pace_s)
-        return problem if self.reservation is None else self.reservation.applied(problem)
+        kept = self.reservation or self.ahead
+        return problem if kept is None else kept.applied(problem)
 
 
 def due_rows(
@@ -151,7 +156,7 @@ def due_rows(
     start_by = (*always, *(rule for rule in rules.rules if isinstance(rule, StartBy)))
     if not start_by or not state.jobs:
         return DueRows()
-    waits_s = _waits(problem, state, start_by, share)
+    waits_s = waits(problem, state, start_by, share)
     queued_s = np.asarray([known.queued_s for known in state.jobs])
     since_s = state.time_s - queued_s + waits_s
     due = queued_s >= waits_s - params.same_s
@@ -164,44 +169,52 @@ def due_rows(
     order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
     room = Room(problem, *possible_options(problem), params)
     rows, late, full = _chosen(state, room, order, since_s)
-    if cut is not None and len(rows) > cut.most:
-        left = [row for row in rows[cut.most :] if not row.held]
-        late = [*(Late(_name(state, r.job), r.since_s, cut.why) for r in left), *late]
-        rows = rows[: cut.most]
-    found = DueRows(tuple(rows), tuple(late), next_s)
+    found = limited(DueRows(tuple(rows), tuple(late), next_s), state, cut)
     if full is None:
         return found
-    expected = problem if share == 1.0 else _expected(problem, state, share)
-    kept = reserved(expected, state, rules, room, full, [row.job for row in rows])
+    likely = expected(problem, state, share)
+    kept = reserved(likely, state, rules, room, full, [row.job for row in found.rows])
     if kept is None:
         return found
     name = _name(state, full)
     said = (
-        replace(one, why=RESERVED, from_s=kept.from_s) if one.job == name else one for one in late
+        replace(one, why=RESERVED, from_s=kept.from_s) if one.job == name else one
+        for one in found.late
     )
     return replace(found, late=tuple(said), reservation=kept)
 
 
-def _waits(
+def limited(found: DueRows, state: RoundState, cut: Cut | None) -> DueRows:
+    """Return the rows without those beyond a limit; jobs that lose one are late."""
+    if cut is None or len(found.rows) <= cut.most:
+        return found
+    left = [row for row in found.rows[cut.most :] if not row.held]
+    late = (Late(_name(state, row.job), row.since_s, cut.why) for row in left)
+    return replace(found, rows=found.rows[: cut.most], late=(*late, *found.late))
+
+
+def waits(
     problem: RoundProblem, state: RoundState, rules: Sequence[StartBy], share: float
 ) -> Floats:
     """Return the seconds that each job may wait, shape (J,); inf for any number."""
     iterations = np.asarray([float(known.job.iterations) for known in state.jobs])
     run_s = share * iterations * _slowest_iteration_s(problem, state)
-    waits = np.full(run_s.size, np.inf)
+    found = np.full(run_s.size, np.inf)
     for rule in rules:
         wait_s = rule.wait_s + rule.per_run_second * np.minimum(run_s, rule.longest_run_s)
         if rule.jobs != ("*",) or rule.least_gpus > 1:
             wait_s[[not rule.names(known.job) for known in state.jobs]] = np.inf
-        waits = np.minimum(waits, wait_s)
-    return waits
+        found = np.minimum(found, wait_s)
+    return found
 
 
-def _expected(problem: RoundProblem, state: RoundState, share: float) -> RoundProblem:
+def expected(problem: RoundProblem, state: RoundState, share: float) -> RoundProblem:
     """Return the round with the work that jobs are expected to have left.
 
     A job that has done its expected work already is expected to do all of the rest.
     """
+    if share == 1.0:
+        return problem
     left = problem.jobs.iterations_left
     done = np.asarray([known.iterations_done for known in state.jobs])
     fewer = share * (done + left) - done

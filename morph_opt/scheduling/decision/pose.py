@@ -18,6 +18,7 @@ from formulations.round.rules import without_row
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.core.domain import Cluster, RoundState
 from morph_opt.inputs.perf.speed import PairSpeeds, SpeedModel
+from morph_opt.scheduling.decision.ahead import Ahead, Plans
 from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
 from morph_opt.scheduling.decision.candidates.returning import with_start_prices
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
@@ -149,7 +150,7 @@ class PosedRound:
 
 
 class RoundPoser:
-    """Poser of the rounds of one policy; it has caches but no history.
+    """Poser of the rounds of one policy; it has caches, and a history only if it plans ahead.
 
     Parameters
     ----------
@@ -176,6 +177,8 @@ class RoundPoser:
     accuracy
         Function that returns the share of the believed run times that jobs are expected to take,
         for due instants and reservations; None: all of it.
+    ahead
+        Kind of plans of all starts, where no job may be stopped; None for no plans.
     """
 
     def __init__(
@@ -190,7 +193,9 @@ class RoundPoser:
         waste_filter: float | None = None,
         start_by: Sequence[StartBy] = (),
         accuracy: Callable[[], float] | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
+        self._plans = None if ahead is None else Plans(ahead)
         self._start_by, self._accuracy = tuple(start_by), accuracy
         self.belief = belief
         self.objective = objective
@@ -239,6 +244,17 @@ class RoundPoser:
             return (guarantee(problem), *goals)
         return favoured(problem, goals, self.promises.factor)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether rounds depend on earlier ones."""
+        return self._plans is not None or self.objective.remembers
+
+    def observe(self, state: RoundState) -> None:
+        """See a round that is decided elsewhere."""
+        self.objective.observe(state)
+        if self._plans is not None:
+            self._plans.observe(state)
+
     def posed(
         self,
         state: RoundState,
@@ -253,8 +269,11 @@ class RoundPoser:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
         share = 1.0 if self._accuracy is None else self._accuracy()
-        due = due_rows(view.problem, state, rules, self._start_by, cut, share)
-        if due.rows or due.reservation:
+        if self._plans is None:
+            due = due_rows(view.problem, state, rules, self._start_by, cut, share)
+        else:
+            due = self._plans.rows(view.problem, state, rules, self._start_by, cut, share)
+        if due.rows or due.reservation or due.ahead:
             view = replace(view, problem=due.applied(view.problem))
         goals = goals_of(self.objective, view.problem, data)
         goals = with_losses(view.problem, goals, _lost_s(state))

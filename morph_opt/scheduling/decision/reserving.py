@@ -86,10 +86,10 @@ def reserved(
     if not lasting.any():
         return None
     free, ways = room.division
-    ends = sorted(_ends(problem, state, room, served, ways))
+    ended = sorted(ends(problem, state, room, served, ways))
     found: tuple[float, float, Way, Way] | None = None
     for way in room.ways_of(job):
-        at = _first(free, way, ends)
+        at = _first(free, way, ended)
         if at is not None and (found is None or (at[0], sum(way)) < found[:2]):
             found = (at[0], sum(way), at[1], way)
     if found is None:
@@ -104,7 +104,7 @@ def reserved(
     return Reservation(job, from_s, until_s, spare, np.unique(members.option[longer]))
 
 
-def _ends(
+def ends(
     problem: RoundProblem,
     state: RoundState,
     room: Room,

@@ -20,6 +20,7 @@ Way = tuple[float, ...]
 FULL = "its GPUs do not fit next to jobs that are due before it or must keep running"
 BEHIND = "waits for jobs that are due before it"
 RESERVED = "its GPUs are reserved as running jobs end"
+PLANNED = "waits for its planned start"
 NOWHERE = "the operator's rules and the open nodes leave it no configuration"
 
 
@@ -80,7 +81,7 @@ class Room:
             options = self._problem.options.stay[job : job + 1]
             ways = [tuple(self.by_hold(self._problem.holds.job == job).tolist())]
         else:
-            options = self._starts(job)
+            options = self.starts_of(job)
             ways = self.ways(options)
         if not ways:
             return NOWHERE
@@ -111,9 +112,13 @@ class Room:
 
     def ways_of(self, job: int) -> list[Way]:
         """Return the least GPUs by class with which a waiting job can be served."""
-        return self.ways(self._starts(job))
+        return self.ways(self.starts_of(job))
 
-    def _starts(self, job: int) -> Ints:
+    def gpus_of(self, option: int) -> Way:
+        """Return the GPUs of an option by class."""
+        return tuple(self._gpus[:, option].tolist())
+
+    def starts_of(self, job: int) -> Ints:
         """Return the options in which a job may start alone within its nodes."""
         problem = self._problem
         mine = np.flatnonzero(problem.candidates.job == job)

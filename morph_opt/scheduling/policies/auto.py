@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.core.domain import Job, PlanFamily, RoundState
+from morph_opt.core.domain import InputError, Job, PlanFamily, RoundState
+from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.units import HOUR_S
+from morph_opt.scheduling.decision.ahead import OFF, PROMISED, Ahead
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.promises import FACTOR, Promises
 from morph_opt.scheduling.decision.rules.model import NonPreemptible
@@ -67,8 +69,32 @@ def start_by_for(options: PolicyOptions) -> tuple[StartBy, ...]:
     """Return the rules of due jobs that an objective has by itself: one under ``auto``."""
     if options.objective != AUTO:
         return ()
+    return (DUE_AFTER_RUNNING,) if _every_job_stays(options) else (DUE_AFTER,)
+
+
+def ahead_for(options: PolicyOptions) -> Ahead | None:
+    """Return the kind of plans of all starts; None for no plans.
+
+    Raises
+    ------
+    InputError
+        If jobs may be stopped, or their run times are guessed from others.
+    """
+    if options.plan_ahead == OFF:
+        return None
+    told = Durations.parse(options.durations)
+    if told.blind or told.learnt:
+        rule = f"needs run times or time limits, not {typed('--durations')} {options.durations}"
+        raise InputError(rule, field="--plan-ahead")
+    if not _every_job_stays(options):
+        rule = f'needs {typed("--rules")} with [[non_preemptible]] jobs = ["*"]'
+        raise InputError(rule, field="--plan-ahead")
+    return Ahead(options.plan_ahead == PROMISED)
+
+
+def _every_job_stays(options: PolicyOptions) -> bool:
     stays = (one.jobs for one in options.rules.rules if isinstance(one, NonPreemptible))
-    return (DUE_AFTER_RUNNING,) if any("*" in jobs for jobs in stays) else (DUE_AFTER,)
+    return any("*" in jobs for jobs in stays)
 
 
 def reserves(options: PolicyOptions) -> bool:

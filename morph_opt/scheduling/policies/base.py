@@ -17,6 +17,7 @@ from morph_opt.core.domain.missing import MissingEqual
 from morph_opt.core.extend import import_path, require_kind
 from morph_opt.scheduling.decision.due import Late
 from morph_opt.scheduling.decision.method import Evidence
+from morph_opt.scheduling.decision.planned import StartPlan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +58,8 @@ class RoundReport(MissingEqual):
         Jobs whose SLO the policy gave up in this round, or holds to again, by name.
     late
         Jobs that are due and do not start, in the order of their due instants, with the reason.
+    plan
+        Plan of starts, if one was made in this round that changes a start.
     candidates_ms, build_ms, solve_ms, place_ms, check_ms
         Wall times of the steps.
     """
@@ -77,6 +80,7 @@ class RoundReport(MissingEqual):
     slo_dropped: tuple[str, ...] = ()
     slo_restored: tuple[str, ...] = ()
     late: tuple[Late, ...] = ()
+    plan: StartPlan | None = None
     candidates_ms: float = 0.0
     build_ms: float = 0.0
     solve_ms: float = 0.0

@@ -139,12 +139,12 @@ class MilpPolicy(Policy):
 
     @property
     def remembers(self) -> bool:
-        """Whether the objective depends on earlier rounds."""
-        return self._poser.objective.remembers
+        """Whether the objective or a plan depends on earlier rounds."""
+        return self._poser.remembers
 
     def observe(self, state: RoundState) -> None:
-        """Show a snapshot to objectives that remember, without deciding the round."""
-        self._poser.objective.observe(state)
+        """Show a snapshot to objectives and plans that remember, without deciding the round."""
+        self._poser.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.scheduling.policies.base.Policy`."""
@@ -284,6 +284,7 @@ class MilpPolicy(Policy):
             slo_dropped=dropped,
             slo_restored=restored,
             late=tuple(late for late in posed.due.late if late.job in waiting),
+            plan=None if posed.due.ahead is None else posed.due.ahead.told,
             candidates_ms=laps.ms["candidates"],
             build_ms=solved.times.build_ms,
             solve_ms=solved.times.solve_ms,

@@ -24,6 +24,12 @@ def _promises(text: str) -> object:
     return Promises.parse(text)
 
 
+def _plan_ahead(text: str) -> object:
+    from morph_opt.scheduling.decision.ahead import mode_of
+
+    return mode_of(text)
+
+
 def _durations(text: str) -> object:
     from morph_opt.scheduling.policies.blind import Durations
 
@@ -108,6 +114,14 @@ class DecisionOptions:
         "them), or estimates wrong by a lognormal factor",
         metavar="true|blind|limits[:LAW][:learnt]|noisy:SIGMA",
         parse=_durations,
+        marks=_MILP,
+    )
+    plan_ahead: str = option(
+        "off",
+        "milp plans all starts where no job may be stopped: late ones cost more, or the latest "
+        "start of each is promised",
+        metavar="off|soft|promised",
+        parse=_plan_ahead,
         marks=_MILP,
     )
     packing: bool = option(

@@ -26,7 +26,13 @@ from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.rules.model import Maintenance, NonPreemptible, OperatorRules
 from morph_opt.scheduling.decision.rules.queues import QUEUE_RULES, StartBy
-from morph_opt.scheduling.policies.auto import AUTO, promises_for, reserves, start_by_for
+from morph_opt.scheduling.policies.auto import (
+    AUTO,
+    ahead_for,
+    promises_for,
+    reserves,
+    start_by_for,
+)
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
 from morph_opt.scheduling.policies.blind import (
@@ -240,6 +246,7 @@ def _milp(
         waste_filter=options.waste_filter,
         start_by=start_by_for(options),
         accuracy=accuracy,
+        ahead=ahead_for(options),
     )
     return MilpPolicy(poser, method, limits, every=options.method == "exact")
 

@@ -21,6 +21,7 @@ from morph_opt.core.domain import Assignment, Cluster, Job, RoundState, Trace, g
 from morph_opt.core.domain.errors import ContractError
 from morph_opt.core.domain.round_state import unchecked
 from morph_opt.inputs.perf.speed import SpeedModel
+from morph_opt.scheduling.decision.planned import StartPlan
 from morph_opt.scheduling.policies.base import Decision, RoundReport
 from morph_opt.scheduling.strict.check import PlacementCheck
 from morph_opt.scheduling.strict.facts import RunFacts, RunLookup
@@ -39,6 +40,7 @@ from morph_opt.simulation.events.log import (
     LateStart,
     NodeChanged,
     NodeStatus,
+    PlanMade,
     Preempted,
     RoundDecided,
     Shared,
@@ -46,6 +48,7 @@ from morph_opt.simulation.events.log import (
     SloChanged,
     Started,
     StartKind,
+    StartPlanned,
     StopCause,
     Submitted,
 )
@@ -192,6 +195,7 @@ class Engine:
         ):
             self._events += [SloChanged(self.now_s, name, change) for name in names]
         self._say_late(decision.report)
+        self._say_planned(decision.report.plan)
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
         self._asked_s = math.inf if decision.next_s is None else decision.next_s
         decided = self._decided(decision.report)
@@ -206,6 +210,18 @@ class Engine:
                 self._late[late.job] = late.why
                 said = LateStart(self.now_s, late.job, late.since_s, late.why, late.from_s)
                 self._events.append(said)
+
+    def _say_planned(self, plan: StartPlan | None) -> None:
+        """Record a plan, and keep its starts for the next state."""
+        if plan is None:
+            return
+        self._events.append(PlanMade(self.now_s, plan.jobs, plan.cost_s, plan.bound_s))
+        for one in plan.starts:
+            live = self._active.get(one.job)
+            if live is not None and live.running is None:
+                live.planned_s, live.promised_s = one.start_s, one.by_s
+                said = one.start_s, one.by_s, one.later_s, one.why
+                self._events.append(StartPlanned(self.now_s, one.job, *said))
 
     def _decided(self, report: RoundReport) -> RoundDecided:
         """Return the event of the round whose decision has been applied."""

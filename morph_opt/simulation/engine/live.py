@@ -46,6 +46,8 @@ class LiveJob:
         one came.
     closed_gpu_s, closed_run_s
         GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
+    planned_s, promised_s
+        Start in the last plan, and the latest one promised; None if running or without a plan.
     serial
         Count of segments and stretches, by which stale completion instants are recognised.
     still
@@ -76,6 +78,8 @@ class LiveJob:
     first_start_s: float | None = None
     last_start_s: float | None = None
     last_stop_s: float | None = None
+    planned_s: float | None = None
+    promised_s: float | None = None
     recent_starts_s: tuple[float, ...] = ()
     still: tuple[int, Assignment | None, dict[str, object]] | None = None
 
@@ -93,6 +97,7 @@ class LiveJob:
             kept = self.last_held
             start_up_s = self.prices.of_start(kept, assignment.plan, assignment.placement)
         self.running, self.last_held = assignment, None
+        self.planned_s = self.promised_s = None
         self.gpus = assignment.placement.gpus
         self.start_s = now_s
         self.progress_s = now_s + start_up_s
@@ -125,6 +130,7 @@ class LiveJob:
         live.starts, live.recent_starts_s = max(known.starts, int(once)), known.recent_starts_s
         live.first_start_s, live.last_start_s = known.first_start_s, known.last_start_s
         live.last_stop_s = known.last_stop_s
+        live.planned_s, live.promised_s = known.planned_s, known.promised_s
         live.closed_gpu_s, live.closed_run_s = known.attained_gpu_s, known.executed_s
         if known.running is None:
             return live
@@ -254,6 +260,8 @@ class LiveJob:
             attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
             executed_s=executed_s,
             queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
+            planned_s=self.planned_s,
+            promised_s=self.promised_s,
         )
 
 

@@ -204,6 +204,43 @@ class LateStart:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanMade:
+    """Plan of starts for the jobs that wait, logged if a start changes.
+
+    ``cost_s`` is its cost in seconds of waiting, ``bound_s`` a lower bound on that of all plans,
+    None if nothing was proven. `StartPlanned` events of the same instant have the changed starts.
+    """
+
+    time_s: float
+    jobs: int
+    cost_s: float
+    bound_s: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """Certified gap: largest possible saving relative to the cost; None without a bound."""
+        if self.bound_s is None:
+            return None
+        return max(0.0, self.cost_s - self.bound_s) / self.cost_s if self.cost_s > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartPlanned:
+    """Start of a waiting job in the plan, logged if it changes.
+
+    ``by_s`` is the latest start that it is promised, None without a promise. ``later_s`` are the
+    seconds by which a promise moved, with the reason ``why``; 0 and "" if it is new or the same.
+    """
+
+    time_s: float
+    job: str
+    start_s: float
+    by_s: float | None
+    later_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDecided:
     """Round whose decision has been applied; last event of a boundary.
 
@@ -249,6 +286,8 @@ Event = (
     | NodeChanged
     | SloChanged
     | LateStart
+    | PlanMade
+    | StartPlanned
     | RoundDecided
     | Ended
 )
@@ -265,6 +304,8 @@ _LABELS: dict[type[Event], str] = {
     NodeChanged: "node",
     SloChanged: "slo",
     LateStart: "late",
+    PlanMade: "plan",
+    StartPlanned: "planned",
     RoundDecided: "round",
     Ended: "end",
 }

@@ -20,6 +20,7 @@ from morph_opt.simulation.events.log import (
     Event,
     InitialJob,
     LateStart,
+    PlanMade,
     Preempted,
     RoundDecided,
     Shared,
@@ -27,6 +28,7 @@ from morph_opt.simulation.events.log import (
     SloChanged,
     Started,
     StartKind,
+    StartPlanned,
     StopCause,
     Submitted,
 )
@@ -276,6 +278,24 @@ class JobRecord:
         return max(0, earlier + len(self.segments) - 1)
 
 
+@dataclass(slots=True)
+class PlanSums:
+    """Plans of starts: their number, certified gaps, and promises that moved."""
+
+    count: int = 0
+    gaps: list[float] = field(default_factory=list)
+    moved: int = 0
+
+    def add(self, event: PlanMade | StartPlanned) -> None:
+        """Count a plan or a start of one."""
+        if isinstance(event, StartPlanned):
+            self.moved += event.later_s > 0.0
+            return
+        self.count += 1
+        if event.gap is not None:
+            self.gaps.append(event.gap)
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Records and sums of a replay, read from its log.
@@ -288,12 +308,15 @@ class History:
         In the order of the trace.
     rounds
         Sums over the decided rounds.
+    plans
+        Sums over plans of starts.
     """
 
     begun: Begun
     jobs: tuple[JobRecord, ...]
     rounds: RoundSums
     ended: Ended
+    plans: PlanSums
 
 
 def segments_of(events: Iterable[Event]) -> Iterator[Segment]:
@@ -385,6 +408,7 @@ class HistoryReader:
         self._records = {job.name: JobRecord(job) for job in trace.jobs}
         self._segments = _OpenSegments()
         self._rounds = RoundSums()
+        self._plans = PlanSums()
         self._begun: Begun | None = None
         self._ended: Ended | None = None
 
@@ -416,12 +440,12 @@ class HistoryReader:
                 self._record(event.job).slo_drops += event.change is SloChange.DROPPED
             case LateStart():
                 self._record(event.job).late_since_s = event.since_s
+            case PlanMade() | StartPlanned():
+                self._plans.add(event)
             case RoundDecided():
                 self._rounds.add(event)
-            case Ended():
-                self._ended = event
-            case _:
-                pass  # node events concern no job by themselves
+            case _:  # node events concern no job by themselves
+                self._ended = event if isinstance(event, Ended) else self._ended
 
     def history(self) -> History:
         """Return the history read so far.
@@ -440,7 +464,9 @@ class HistoryReader:
             raise InputError("the event log is not one of this trace", field="events")
         for record in self._records.values():
             record.end_lateness(self._ended.time_s)
-        return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)
+        return History(
+            self._begun, tuple(self._records.values()), self._rounds, self._ended, self._plans
+        )
 
     def _keep(self, ended: Iterable[Segment]) -> None:
         for segment in ended:

@@ -178,6 +178,10 @@ def service_metrics(history: History) -> dict[str, Scalar]:
     late_s = [record.late_s for record in history.jobs if record.late_s > 0.0]
     if late_s:
         found |= {"late_jobs": len(late_s), "late_max_s": max(late_s)}
+    plans = history.plans
+    if plans.count:
+        found |= {"plans": plans.count, "plan_gap": _mean(plans.gaps)}
+        found["moved_promises"] = plans.moved
     return found
 
 

@@ -249,6 +249,16 @@ class Summary(MissingEqual):
         "s",
         "until *E*, or cancelled",
     )
+    plans: int | None = _figure(
+        "with [plans](formulations/plan-ahead.md): how often one was made that changed a start "
+        "(events `plan`)",
+        "",
+        "counted",
+    )
+    plan_gap: float = _figure("mean certified gap of these plans", "1", "counted")
+    moved_promises: int | None = _figure(
+        "promised latest starts that moved (events `planned` with `later_s` above 0)", "", "counted"
+    )
     packed_jobs: int | None = _figure("with packing only: jobs that ever had a partner")
     packed_gpu_share: float = _figure(
         "with packing only: GPU-seconds held by two jobs / GPU-seconds held", "1", "until *E*"
