@@ -90,3 +90,25 @@ def test_timeouts_double_the_backoff_up_to_its_limit(
     result = replay(Trace.of("toy", jobs), machines, decides, SPEEDS, config, node_events=drained)
     assert decides.evictions == {"PodsReadyTimeout": len(tries) - 1}
     assert result.jobs[0].start_s == until_s
+
+
+@pytest.mark.parametrize(("config", "starts"), [
+    ({"apiVersion": "config.kueue.x-k8s.io/v1beta2"}, [0.0, 40.0, 1.0]),
+    ({"apiVersion": "config.kueue.x-k8s.io/v1beta1"}, [0.0, 40.0, 55.0]),
+    ({}, [0.0, 40.0, 1.0]),
+])  # fmt: skip
+def test_nobody_is_admitted_before_the_last_has_its_nodes(
+    tmp_path: Path, config: dict[str, Any], starts: list[float]
+) -> None:
+    """The second has quota at once and waits 40 s for nodes; the third would fit beside the first.
+
+    In v1beta1 of Kueue's configuration the third is not admitted in the meantime.
+    """
+    policy = files_of(tmp_path, object_of("alice", 16), ready() | config)
+    decides = KueuePolicy(SPEEDS, KueueSite.read(policy.removeprefix("kueue:")))
+    sizes = ((0.0, 40 * 4, 4), (0.0, 10 * 8, 8), (1.0, 10, 1))
+    jobs = [Job(f"j{n}", "m", at, it, gpus, DP, tenant="alice")
+            for n, (at, it, gpus) in enumerate(sizes)]  # fmt: skip
+    rounds = ReplayConfig(rounds="events", restart_s=0.0)
+    result = replay(Trace.of("toy", jobs), cluster(2, 4), decides, SPEEDS, rounds)
+    assert [row.start_s for row in result.jobs] == starts

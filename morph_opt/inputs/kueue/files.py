@@ -67,6 +67,7 @@ _MODELLED: dict[str, dict[str, Any]] = {
         "waitForPodsReady": {
             "enable": True,
             "timeout": True,
+            "blockAdmission": True,
             "requeuingStrategy": {
                 "timestamp": True, "backoffBaseSeconds": True, "backoffMaxSeconds": True,
             },
@@ -117,6 +118,8 @@ class KueueFiles:
         Seconds after which a workload without all of its pods is evicted; None for never.
     backoff_s, most_backoff_s
         Seconds before the first and the latest new try of such a workload.
+    blocks
+        Whether nobody is admitted while a workload that was waits for pods.
     half_life_s, sampling_s, resource_weights
         How usage of local queues fades, how often it is taken, and the weight of each resource;
         None and nothing without admission by usage.
@@ -138,6 +141,7 @@ class KueueFiles:
     ready_s: float | None = None
     backoff_s: float = 60.0
     most_backoff_s: float = 3_600.0
+    blocks: bool = False
     half_life_s: float | None = None
     sampling_s: float = 300.0
     resource_weights: dict[str, float] = field(default_factory=dict)
@@ -259,6 +263,8 @@ def _configure(found: KueueFiles, item: Fields) -> None:
     ready = item.part("waitForPodsReady")
     if item.has("waitForPodsReady") and (not ready.has("enable") or ready.flag("enable")):
         found.ready_s = _seconds(ready, "timeout") if ready.has("timeout") else 300.0
+        older = item.word("apiVersion").endswith("/v1beta1")  # where it is usual
+        found.blocks = ready.flag("blockAdmission") if ready.has("blockAdmission") else older
         again = ready.part("requeuingStrategy")
         found.by_eviction = again.word("timestamp") != "Creation"
         found.backoff_s = float(again.whole("backoffBaseSeconds", 60))

@@ -40,7 +40,7 @@ class Placing:
         Whether the emptiest nodes are taken first, and not the fullest.
     topology
         Place in a topology that jobs without a Workload object ask for; None for none.
-    ready_s, backoff_s, most_backoff_s
+    ready_s, backoff_s, most_backoff_s, blocks
         See `morph_opt.inputs.kueue.files.KueueFiles`.
     """
 
@@ -50,6 +50,7 @@ class Placing:
     ready_s: float | None = None
     backoff_s: float = 60.0
     most_backoff_s: float = 3_600.0
+    blocks: bool = False
 
 
 _WORDS = {"placement": ("gang", "pods"), "nodes": ("packed", "spread")}
@@ -105,6 +106,7 @@ class KueueSite:
                 ready_s=files.ready_s,
                 backoff_s=files.backoff_s,
                 most_backoff_s=files.most_backoff_s,
+                blocks=files.blocks,
             )
         return cls(files, placing)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from morph_opt.scheduling.kueue.cycle import Nominee, Result, cycle
@@ -34,7 +34,12 @@ class Settled:
     cycles: int
 
 
-def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
+def settle(
+    snapshot: Snapshot,
+    pending: Pending,
+    now_s: float,
+    goes_on: Callable[[Result], bool] = lambda _: True,
+) -> Settled:
     """Run cycles at an instant until one changes nothing; see `cycles`.
 
     Parameters
@@ -43,6 +48,8 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
         Usage of quotas, and pending workloads; both are changed.
     now_s
         The instant.
+    goes_on
+        Function that returns whether another cycle may follow one with a result.
     """
     admitted: dict[str, Held] = {}
     victims: dict[str, tuple[Victim, Workload]] = {}
@@ -60,6 +67,8 @@ def settle(snapshot: Snapshot, pending: Pending, now_s: float) -> Settled:
             name = victim.held.workload.name
             if admitted.pop(name, None) is None:
                 victims[name] = victim, preemptor
+        if not goes_on(result):
+            break
     return Settled(admitted, victims, waiting, number)
 
 

@@ -30,6 +30,7 @@ from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import CohortQuota, Priority
 from morph_opt.scheduling.kueue.amounts import OF_JOBS, of_job
 from morph_opt.scheduling.kueue.clusters import ALL, GPU, KueueSite, Places, one_queue
+from morph_opt.scheduling.kueue.cycle import Result
 from morph_opt.scheduling.kueue.domains import PODS, Used
 from morph_opt.scheduling.kueue.nodes import Nodes
 from morph_opt.scheduling.kueue.objects import held_of, read_workload
@@ -130,16 +131,14 @@ class KueuePolicy(Policy):
         self._evict_late(now_s)
         self._usage.sample(self._held.values(), now_s)
         self._snapshot.local_usage = self._usage.now()
-        self._last = settled = settle(self._snapshot, self._pending, now_s)
+        self._last = settled = self._settle(now_s)
         for name, (victim, _) in settled.victims.items():
             self.evictions[f"Preempted {victim.reason}"] += 1
             self._release(name)
-        for name, held in settled.admitted.items():
-            self._held[name] = held
-            self._waits[name] = now_s
+        for held in settled.admitted.values():
+            self._hold(held, now_s)
             self._usage.admit(held)
-        for name in list(self._waits):
-            self._place(name)
+        self._all_run()
         order = {known.job.name: known for known in state.jobs}
         at = self._nodes.at
         allocation = Allocation(tuple(at[name] for name in order if name in at))
@@ -150,6 +149,34 @@ class KueuePolicy(Policy):
             next_s=self._next_s(now_s),
             reason=partial(self._reason, order),
         )
+
+    def _settle(self, now_s: float) -> Settled:
+        """Run the cycles of an instant."""
+        if not self.site.placing.blocks:
+            return settle(self._snapshot, self._pending, now_s)
+
+        def goes_on(result: Result) -> bool:
+            for victim, _ in result.victims:
+                self._release(victim.held.workload.name)
+            for held in result.admitted:
+                self._hold(held, now_s)
+            return self._all_run()
+
+        if not self._all_run():
+            return Settled({}, {}, {}, 0)
+        return settle(self._snapshot, self._pending, now_s, goes_on)
+
+    def _all_run(self) -> bool:
+        """Place the admitted workloads that wait for nodes; return whether none is left."""
+        for name in list(self._waits):
+            self._place(name)
+        return not self._waits
+
+    def _hold(self, held: Held, now_s: float) -> None:
+        """Note the quota of an admitted workload, once."""
+        if self._held.get(held.workload.name) is not held:
+            self._held[held.workload.name] = held
+            self._waits[held.workload.name] = now_s
 
     # --- what happened since ------------------------------------------------------------------
 
@@ -543,6 +570,8 @@ class KueuePolicy(Policy):
         if not workload.queue:
             return "is on its nodes and in no cluster queue"
         if name not in self._held:
+            if self.site.placing.blocks and self._waits and name not in self._last.waiting:
+                return f"waits; nobody is admitted before {some([*self._waits])} has its nodes"
             if name in self._last.victims:
                 victim, preemptor = self._last.victims[name]
                 return f"is preempted for {preemptor.name} ({victim.reason}) and queues again"
