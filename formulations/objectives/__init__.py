@@ -72,13 +72,24 @@ def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) ->
     Unlike the level of `guarantee`, this leaves a round in which not all promises can be kept to
     the objective: half a promise counts, and a promise costs other jobs only a limited value.
     """
-    promised = problem.jobs.guaranteed[problem.options.members.job]
+    return scaled(problem, levels, np.where(problem.jobs.guaranteed, factor, 1.0))
+
+
+def scaled(problem: RoundProblem, levels: tuple[Level, ...], factor: Floats) -> tuple[Level, ...]:
+    """Return the levels with the positive values of each job multiplied by its factor.
+
+    Parameters
+    ----------
+    factor
+        Factor of each job, above 0, shape (J,).
+    """
+    of_member = factor[problem.options.members.job]
     return tuple(
         Level.of(
             problem,
             level.name,
             level.unit,
-            np.where(promised & (level.worth > 0.0), factor * level.worth, level.worth),
+            np.where(level.worth > 0.0, of_member * level.worth, level.worth),
         )
         for level in levels
     )

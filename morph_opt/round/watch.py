@@ -145,15 +145,20 @@ class RoundDumper:
         The speeds of a belief that learns cannot be written again: a state without them is not
         written.
         """
+        if self._rules is not None and self._rules.usage is not None:
+            return  # what queues had used by then is known to its first decision alone
         if not self._learns or not state.jobs or exists(self._folder / self._speeds_of(state)):
-            self._write(state)
+            self._write(state, self._rules)
 
     def decided(self, state: RoundState, decision: Decision) -> None:
         """Write the state of a decided round, and the speeds of a belief that learns."""
         evidence = decision.evidence
         if self._learns and evidence is not None and state.index % self._every == 0:
             self._write_speeds(evidence.posed.poser.belief, self._speeds_of(state))
-        self._write(state)
+        rules = self._rules
+        if rules is not None and rules.usage is not None and evidence is not None:
+            rules = evidence.posed.rules
+        self._write(state, rules)
 
     def _speeds_of(self, state: RoundState) -> str:
         """Return the file of speeds by which a round is decided."""
@@ -165,12 +170,12 @@ class RoundDumper:
         document = {"schema": SPEEDS_SCHEMA, **table_to_json(table)}
         write_document(self._folder / name, document)
 
-    def _write(self, state: RoundState) -> None:
+    def _write(self, state: RoundState, rules: OperatorRules | None) -> None:
         if state.index % self._every == 0:
             path = self._folder / f"round-{state.index:06d}{self._suffix}"
             rows: dict[str, Any] = {"rows": []}
             speeds = {"file": self._speeds_of(state)} if state.jobs else rows
-            write_document(path, state_to_json(state, speeds, self._rules))
+            write_document(path, state_to_json(state, speeds, rules))
 
 
 class ExplanationLog:

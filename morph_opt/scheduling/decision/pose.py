@@ -34,6 +34,7 @@ from morph_opt.scheduling.decision.rules.compile import (
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.decision.usage import current, with_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,8 @@ class RoundPoser:
         self._plans = None if ahead is None else Plans(ahead)
         self._start_by, self._accuracy = tuple(start_by), accuracy
         self.belief = belief
-        self.objective = objective
         self.rules = rules or OperatorRules()
+        self.objective = with_usage(objective, self.rules)
         self.promises = promises or Promises()
         plain = packing is None and not self.rules.tighter_packing
         self._compact_from = compact_from if plain else None
@@ -230,8 +231,8 @@ class RoundPoser:
         if state.cluster is not self._cluster:
             require_known_nodes(self.rules, state.cluster)
             self._cluster = state.cluster
-        plain = self._builder.view(state)
-        return self.posed(state, plain, self.rules, self.objective.observe(state))
+        plain, data = self._builder.view(state), self.objective.observe(state)
+        return self.posed(state, plain, current(self.objective, self.rules), data)
 
     def whole(self, state: RoundState) -> RoundView:
         """Return the tables of a snapshot without rules and pairs, with nothing left out."""

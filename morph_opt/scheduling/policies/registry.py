@@ -364,7 +364,7 @@ class Decider:
     def obeys(self, rules: OperatorRules) -> bool:
         """Return whether a policy other than ``milp`` obeys all of these rules by itself."""
         kinds = (Maintenance,) if self.policy.reserves else ()
-        goals = rules.fewer_moves or rules.tighter_packing
+        goals = rules.fewer_moves or rules.tighter_packing or rules.usage is not None
         return not goals and all(isinstance(one, kinds) for one in rules.rules)
 
     def require_rules(self, rules: OperatorRules) -> None:
@@ -391,6 +391,8 @@ class Decider:
         """
         if any(isinstance(rule, StartBy) for rule in options.rules.rules):
             raise InputError("start_by is a rule of policy milp only", field="rules")
+        if options.rules.usage is not None:
+            raise InputError("usage is a rule of policy milp only", field="rules")
         if options.packing:
             rule = f"cannot be combined with {typed('--packing')} of {self.title}"
             raise InputError(rule, field="--rules")

@@ -18,7 +18,7 @@ _Key = tuple[str, ...]
 
 
 def add_limits(rows: Rows, view: RoundView, cluster: Cluster, rules: OperatorRules) -> Bools:
-    """Add a row ``limit`` for each limit and set of jobs that count together.
+    """Add a row ``limit`` for each limit and set of jobs that count together and could exceed it.
 
     What must stay stays: where it is beyond a limit, nothing more is started.
 
@@ -52,6 +52,11 @@ def add_limits(rows: Rows, view: RoundView, cluster: Cluster, rules: OperatorRul
                 if most is None:
                     continue
                 within[starts] &= of_start[starts] <= most
+                largest = np.zeros(held.size)
+                largest[running] = of_stay[running]
+                np.maximum.at(largest, candidates.job[starts], of_start[starts])
+                if largest.sum() <= most:
+                    continue
                 stay = sum(float(of_stay[job]) for job in running if bound[job])
                 rows.add(
                     "limit",

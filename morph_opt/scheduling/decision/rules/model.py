@@ -18,6 +18,7 @@ from morph_opt.scheduling.decision.rules.organisation import (
     Queue,
     QueueTree,
     RunningLimit,
+    Usage,
     require_classes,
     require_queues,
 )
@@ -270,6 +271,8 @@ class OperatorRules:
         Rank after the objective: as few running jobs as possible are moved or preempted.
     tighter_packing
         Rank after that: as few nodes per job as possible; stopping a job never counts as fewer.
+    usage
+        Memory of what queues used, and its half-life; None without one.
     dropped
         Names of queues that were left out; what is below them is limited by nothing above it.
     """
@@ -277,6 +280,7 @@ class OperatorRules:
     rules: tuple[Rule, ...] = ()
     fewer_moves: bool = False
     tighter_packing: bool = False
+    usage: Usage | None = None
     dropped: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

@@ -153,6 +153,32 @@ class PriorityClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """Goal: jobs of queues that used more than their share are worth less.
+
+    Parameters
+    ----------
+    half_life_s
+        Seconds after which GPU-seconds that a queue received count half.
+    used
+        GPU-seconds of each tenant so far, decayed to the instant of the first round.
+    least
+        Smallest factor, so that no job is worth nothing.
+    """
+
+    half_life_s: float
+    used: dict[str, float] = field(default_factory=dict)
+    least: float = 0.001
+
+    def __post_init__(self) -> None:
+        require_finite("usage.half_life_s", self.half_life_s, above=0.0)
+        require_finite("usage.least", self.least, above=0.0, at_most=1.0)
+        for tenant, gpu_s in self.used.items():
+            require_name("usage.used", tenant)
+            require_finite("usage.used", gpu_s, at_least=0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class RunningLimit:
     """Rule: jobs that count together hold at most ``gpus`` GPUs, and at most ``jobs`` run at once.
 

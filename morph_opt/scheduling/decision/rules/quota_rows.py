@@ -69,17 +69,23 @@ def add_quotas(rows: Rows, view: RoundView, quotas: Sequence[TenantQuota], usabl
 def add_trees(
     rows: Rows, view: RoundView, quotas: Sequence[CohortQuota], cluster: Cluster, usable: Bools
 ) -> None:
-    """Add a row for each node of the trees that something is counted at, children first."""
+    """Add a row for each node of the trees that jobs could exceed, children first."""
     uses = _Uses(view, cluster, usable, rows.bound())
     used = [uses.at(quota) for quota in quotas]
     base = [quota.used + one.stays for quota, one in zip(quotas, used, strict=True)]
     forest = CohortForest(quotas, base, [one.wanted for one in used])
     column: dict[int, int] = {}
+    # Most that a node counts above it, whatever is decided; 0 for all without a row.
+    above = np.zeros(len(quotas))
     for at in forest.order:
         (kept, beyond), one = forest.limits[at], used[at]
         below = [column[child] for child in forest.children[at] if child in column]
+        most = quotas[at].used + one.most + sum(above[child] for child in forest.children[at])
         if not (one.starts.size or one.held or below or quotas[at].used):
             continue
+        if quotas[at].owners_first and most <= kept:
+            continue
+        above[at] = min(beyond, most - kept)
         entries: list[Entry] = [*one.held, *((RULE_U, each, 1.0) for each in below)]
         if forest.parent(at) is not None or forest.orphan(at):
             column[at] = rows.column(beyond)
@@ -106,6 +112,8 @@ class _Use:
         Entries of the jobs that stay.
     stays
         Amount of the jobs that another rule keeps in place.
+    most
+        Amount that all jobs would use by their largest candidates.
     wanted
         Amount that all jobs could use; 0 if the quota does not ask for it.
     """
@@ -114,6 +122,7 @@ class _Use:
     amounts: Floats
     held: list[Entry]
     stays: float = 0.0
+    most: float = 0.0
     wanted: float = 0.0
 
 
@@ -164,7 +173,10 @@ class _Uses:
         own = counted[starts]
         starts, of_start = starts[own], of_start[own]
         amounts_ = amount(of_start, candidates.gpus[starts].astype(np.float64))
-        return _Use(starts, amounts_, entries, stays, wanted)
+        largest = np.zeros(view.problem.jobs.count)
+        largest[jobs] = held
+        np.maximum.at(largest, candidates.job[starts], amounts_)
+        return _Use(starts, amounts_, entries, stays, float(largest[jobs].sum()), wanted)
 
     def _held(self, counts: Bools) -> tuple[Floats, Bools]:
         """Return the GPUs that each job holds on these classes, and the candidates on them."""

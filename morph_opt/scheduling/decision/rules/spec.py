@@ -24,6 +24,7 @@ from morph_opt.scheduling.decision.rules.organisation import (
     PriorityClass,
     Queue,
     RunningLimit,
+    Usage,
 )
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
@@ -54,7 +55,9 @@ KINDS: dict[str, type[Rule]] = {
 
 FLAGS = ("fewer_moves", "tighter_packing")
 
-RULE_FIELDS = (*KINDS, *FLAGS)
+USAGE = "usage"
+
+RULE_FIELDS = (*KINDS, *FLAGS, USAGE)
 """Names of all entries that a file of rules may have."""
 
 
@@ -93,11 +96,15 @@ def rules_of(document: Fields) -> OperatorRules:
         if (kind := KINDS.get(name)) is not None
         for row in document.objects(name, (*names_of(kind, *_INTERNAL), *_SHORT.get(kind, ())))
     ]
+    usage = None
+    if document.given(USAGE):
+        usage = document.object(USAGE, names_of(Usage)).make(Usage)
     try:
         return OperatorRules(
             tuple(found),
             document.flag("fewer_moves", False),
             document.flag("tighter_packing", False),
+            usage,
         )
     except InputError as error:
         raise document.error(error.field, error.rule) from error
@@ -115,6 +122,8 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
         if isinstance(rule, Queue):
             row = {name: value for name, value in row.items() if value not in ({}, "")}
         data.setdefault(names[type(rule)], []).append(row)
+    if rules.usage is not None:
+        data[USAGE] = plain(rules.usage, optional=("least",))
     return data
 
 
