@@ -142,7 +142,7 @@ def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Float
     Members in the order of the groups, shape (M,); the start of each group and its job, shapes
     (S,); its GPUs on each node class, T arrays of shape (S,).
     """
-    job, gpus = problem.options.members.job, _gpus_of_members(problem)
+    job, gpus = problem.options.members.job, gpus_of_members(problem)
     rows, group = distinct_rows(np.column_stack([job, *gpus]))
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], np.arange(rows.shape[0]))
@@ -150,7 +150,7 @@ def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Float
 
 
 @of_tables
-def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
+def gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
     """Return GPUs per node class that each member is charged, T arrays of shape (M,).
 
     Jobs on the same GPUs share them, so each is charged its part of them.
@@ -163,7 +163,7 @@ def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
 def _takes_all(problem: RoundProblem) -> Bools:
     """Return whether a job has only options that take all GPUs of a node class, shape (J,)."""
     nodes, members = problem.nodes, problem.options.members
-    held = nodes.node_class[_usable(problem)]
+    held = nodes.node_class[usable(problem)]
     gpus = np.bincount(held, nodes.capacity[held, 0], nodes.classes)
     some = np.ones(members.job.size, dtype=bool)
     for node_class, most in enumerate(gpus.tolist()):
@@ -174,7 +174,7 @@ def _takes_all(problem: RoundProblem) -> Bools:
     return every
 
 
-def _usable(problem: RoundProblem) -> Bools:
+def usable(problem: RoundProblem) -> Bools:
     """Return which nodes are open or hold a job, shape (N,)."""
     usable: Bools = problem.nodes.open.copy()
     usable[problem.holds.node] = True
@@ -189,7 +189,7 @@ def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -
     Jobs run in the order of these seconds over their weight; a GPU costs its part of the machine.
     """
     jobs, nodes, work = problem.jobs, problem.nodes, least_work(problem)
-    held = nodes.node_class[_usable(problem)]
+    held = nodes.node_class[usable(problem)]
     gpus = np.maximum(np.bincount(held, nodes.capacity[held, 0], nodes.classes), 1.0)
     possible = np.flatnonzero(np.isfinite(work.min(axis=1, initial=np.inf)))
     part = class_values(work[possible], gpus, params)
@@ -244,7 +244,7 @@ def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:
     ends_s = np.maximum(problem.interval_s, seconds_left(problem))
     round_s = np.asarray(problem.interval_s)
     cost = problem.jobs.weight[members.job] * ends_s
-    for gpus, path in zip(_gpus_of_members(problem), paths, strict=True):
+    for gpus, path in zip(gpus_of_members(problem), paths, strict=True):
         mine = np.flatnonzero(gpus > 0)
         later = path.until(ends_s[mine]) - path.until(round_s)
         cost[mine] += gpus[mine] * later

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.arrays import Floats
+from formulations.columns import of_tables
 from formulations.objectives import seconds_left
-from formulations.objectives.lookahead import saved_s
+from formulations.objectives.lookahead import gpus_of_members, saved_s, usable
 from formulations.parameters import SAVED_TIME, SavedTimeParams
 from formulations.round.tables import Level, RoundProblem
 
@@ -32,7 +34,28 @@ def levels(
     best_s = np.full(problem.jobs.count, np.inf)
     np.minimum.at(best_s, members.job, members.iteration_s)
     speed = best_s[members.job] / members.iteration_s
-    least_s = round_s * speed * np.where(members.starts, params.least_start, params.least_stay)
+    share = rigid_share(problem)[members.job]
+    start = params.least_start + params.wide_start * share
+    stay = params.least_stay + params.wide_stay * share
+    least_s = round_s * speed * np.where(members.starts, start, stay)
     held_s = np.maximum(round_s, seconds_left(problem))
     worth = np.maximum(saved_s(problem, wait_rounds), least_s) / np.sqrt(held_s)
     return (Level.of(problem, "saved-time", "seconds saved per root second", worth),)
+
+
+@of_tables
+def rigid_share(problem: RoundProblem) -> Floats:
+    """Return the share of all GPUs that a rigid job needs, shape (J,); 0 for malleable jobs.
+
+    A job is rigid if all its options have the same number of GPUs. Jobs on the same GPUs count half
+    of them each. On several node classes all shares are 0.
+    """
+    jobs, nodes, members = problem.jobs, problem.nodes, problem.options.members
+    if nodes.classes > 1:
+        return np.zeros(jobs.count)
+    (gpus,) = gpus_of_members(problem)
+    least, most = np.full(jobs.count, np.inf), np.zeros(jobs.count)
+    np.minimum.at(least, members.job, gpus)
+    np.maximum.at(most, members.job, gpus)
+    whole = nodes.capacity[nodes.node_class[usable(problem)], 0].sum()
+    return np.asarray(np.where(least == most, most, 0.0) / max(1.0, whole))

@@ -21,7 +21,8 @@ from formulations.objectives import (
 from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.objectives.lookahead import levels as lookahead_levels
-from formulations.parameters import LOOKAHEAD, WORK, RatioParams
+from formulations.objectives.saved_time import levels as saved_time_levels
+from formulations.parameters import LOOKAHEAD, SAVED_TIME, WORK, RatioParams
 from formulations.round.tables import RoundProblem
 from morph_opt.scheduling.policies.objectives.plain import (
     OBJECTIVES,
@@ -221,9 +222,15 @@ def test_of_jobs_that_take_the_whole_class_the_one_with_least_work_left_goes_fir
 
 
 def test_saved_time_by_hand() -> None:
-    """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s."""
-    (level,) = SavedTime().levels(waiting(2))
+    """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s.
+
+    They are rigid and need all GPUs, so that each is worth 0.1 and 20 rounds at least.
+    """
+    plain = replace(SAVED_TIME, wide_start=0.0)
+    (level,) = saved_time_levels(waiting(2), 2.0, plain)
     np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
+    (level,) = SavedTime().levels(waiting(2))
+    np.testing.assert_allclose(level.value, [1206 / 600**0.5, 1206 / 1200**0.5])
 
 
 def test_option_that_saves_no_time_still_has_a_value() -> None:
@@ -258,11 +265,20 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
     ways = [(int(j), float(it), True) for j, it in zip(table.job, table.iteration_s, strict=True)]
     stays = np.flatnonzero(jobs.running).tolist()
     ways += [(job, float(jobs.stay_iteration_s[job]), False) for job in stays]
+    held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], jobs.count)
+    sizes = {job: {*table.gpus[table.job == job].tolist()} for job in range(jobs.count)}
+    for job in stays:
+        sizes[job].add(int(held[job]))
+    usable = problem.nodes.open | np.isin(np.arange(problem.nodes.count), problem.holds.node)
+    all_gpus = problem.nodes.capacity[problem.nodes.node_class[usable], 0].sum()
     for at, (job, pace_s, starts) in enumerate(ways):
         start_up_s = (jobs.restart_s if starts else jobs.restart_left_s)[job]
         held_s = max(round_s, start_up_s + jobs.iterations_left[job] * pace_s)
         best_s = min(it for other, it, _ in ways if other == job)
-        least_s = (0.1 if starts else 0.2) * round_s * best_s / pace_s
+        least, wide = (0.1, 20.0) if starts else (0.2, 30.0)
+        if len(sizes[job]) == 1 and problem.nodes.classes == 1:
+            least += wide * max(sizes[job]) / all_gpus
+        least_s = least * round_s * best_s / pace_s
         assert level.value[at] == pytest.approx(max(saved[at], least_s) / held_s**0.5)
 
 
