@@ -14,6 +14,7 @@ from formulations.arrays import Floats
 from formulations.columns import of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.lookahead import gpus_of_members, saved_s, usable
+from formulations.objectives.scattered import is_scattered
 from formulations.parameters import SAVED_TIME, SavedTimeParams
 from formulations.round.tables import Level, RoundProblem
 
@@ -48,10 +49,11 @@ def rigid_share(problem: RoundProblem) -> Floats:
     """Return the share of all GPUs that a rigid job needs, shape (J,); 0 for malleable jobs.
 
     A job is rigid if all its options have the same number of GPUs. Jobs on the same GPUs count half
-    of them each. On several node classes all shares are 0.
+    of them each. On several node classes, and where places are short and GPUs are not, all shares
+    are 0.
     """
     jobs, nodes, members = problem.jobs, problem.nodes, problem.options.members
-    if nodes.classes > 1:
+    if nodes.classes > 1 or is_scattered(problem):
         return np.zeros(jobs.count)
     (gpus,) = gpus_of_members(problem)
     least, most = np.full(jobs.count, np.inf), np.zeros(jobs.count)
