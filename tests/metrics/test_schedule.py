@@ -142,6 +142,9 @@ def test_a_change_loses_what_it_does_not_start_from_and_a_limit_all() -> None:
     found = schedule_metrics(log, Trace.of("hand", jobs), cluster(2, 2))
     assert 3600.0 * found["gpu_hours_lost_moved"] == pytest.approx(10 + 5 * 2)
     assert 3600.0 * found["gpu_hours_lost_limit"] == pytest.approx(2 * 90 + 30 - 10)
+    jobs = [replace(one, checkpoint_s=8.0) for one in jobs]  # b makes 20 s of progress at last
+    saved = schedule_metrics(log, Trace.of("hand", jobs), cluster(2, 2))
+    assert 3600.0 * saved["gpu_hours_lost_limit"] == pytest.approx(20 - 16)
 
 
 def test_counts(metrics: dict[str, Any]) -> None:

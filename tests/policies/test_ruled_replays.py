@@ -61,7 +61,9 @@ TABLE = speeds(
         "w": {"1": 4.0, "2": 2.5, "4": 1.5, "2 dp+gc": 3.0},
     }
 )
-CONFIG = ReplayConfig(restart_s=20.0, first_start_s=20.0, stall_rounds=200)
+CONFIG = ReplayConfig(
+    restart_s=20.0, first_start_s=20.0, stall_rounds=200, at_stop="checkpoint", checkpoint_s=90.0
+)
 
 
 def nodes(name: str) -> Cluster:

@@ -246,7 +246,7 @@ class _Round:
             elif known.running is not None and self._may_stay(job) and filling.keep(job):
                 jobs.append(known)
             elif self._rank[job] >= level or known.running is not None:
-                waits = replace(known, running=None, restart_left_s=0.0)
+                waits = replace(known, running=None, restart_left_s=0.0, checkpointed_s=None)
                 jobs.append(known if known.running is None else waits)
         filling.back_to(mark)
         away = frozenset(np.flatnonzero(~among | self._full()).tolist())
@@ -266,6 +266,7 @@ class _Round:
             known,
             running=there,
             last_held=None,
+            checkpointed_s=None,
             first_start_s=first,
             last_start_s=at,
             starts=known.starts + 1,

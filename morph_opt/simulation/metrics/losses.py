@@ -23,7 +23,8 @@ class Loss:
     failed
         The same of node failures.
     limit
-        What a job held that its time limit ended, apart from the above.
+        What the time limit took that ended the job: its progress since the last checkpoint, or,
+        where nothing is known of checkpoints, all that it held apart from the above.
     """
 
     preempted: float = 0.0
@@ -57,9 +58,17 @@ def loss_of(record: JobRecord) -> Loss:
         until_s = after.start_s + after.startup_s
         lost[_CAUSE[before.ended_by]] += after.gpu_s_between(after.start_s, until_s)
     if record.finish_s is not None and record.job.times_out:
-        # A log does not say what such a job had saved, and its result is missing.
-        lost["limit"] = max(0.0, record.gpu_s - sum(lost.values()))
+        lost["limit"] = max(0.0, _at_limit(record, record.gpu_s - sum(lost.values())))
     return Loss(**lost)
+
+
+def _at_limit(record: JobRecord, all_s: float) -> float:
+    """Return the GPU-seconds that the time limit took, of these at most."""
+    if record.job.checkpoint_s is None or not record.segments:
+        return all_s
+    last, step_s = record.segments[-1], record.job.checkpoint_s
+    unsaved_s = (last.held_s - last.startup_s) % step_s if step_s else 0.0
+    return min(all_s, last.gpu_s_between(last.end_s - unsaved_s, last.end_s))
 
 
 def _undone_gpu_s(segment: Segment) -> float:
