@@ -156,6 +156,23 @@ def test_other_queues_replace_those_of_the_round_and_the_rest_stays(
     assert "flavor f never has more than 4" in capsys.readouterr().out
 
 
+def test_unreadable_objects_of_the_round_are_left_out_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [node("n0", 8, {"flavor": "f"}), node("odd", 8, {"flavor": "f"})]
+    nodes[1]["status"]["allocatable"]["cpu"] = "many"
+    odd = queue("b", {"f": {"nominalQuota": "some"}})
+    items = [*PLAIN, *nodes, odd, 7, workload("w", 2, 4)]
+    items[-1]["spec"]["podSets"][0]["minCount"] = "few"
+    found = decided(capsys, tmp_path, items)
+    assert places(found) == {"w": {"n0": 8}}
+    (note,) = (one for one in found["notes"] if one.startswith("kueue: not modelled"))
+    assert "objects of kind ClusterQueue that cannot be read" in note
+    assert "amounts of nodes that cannot be read" in note
+    assert "objects that cannot be read" in note
+    assert "Workload objects that cannot be read" in note
+
+
 def test_words_are_no_files_of_a_policy() -> None:
     name = "kueue:a.json,nodes=spread,+b.json"
     assert policy_files(name) == ("a.json", "b.json")

@@ -157,7 +157,8 @@ def read_files(paths: Sequence[str], rest: Sequence[str] = ()) -> KueueFiles:
     paths
         The documents.
     rest
-        Documents of which only kinds count that ``paths`` do not have.
+        Documents of which only kinds count that ``paths`` do not have; what cannot be read of them
+        is left out and named, as in a round.
 
     Raises
     ------
@@ -166,25 +167,40 @@ def read_files(paths: Sequence[str], rest: Sequence[str] = ()) -> KueueFiles:
     """
     found = KueueFiles()
     own = _by_kind(paths)
-    more = {kind: items for kind, items in _by_kind(rest).items() if kind not in own}
-    for kind, items in (own | more).items():
+    for kind, items in own.items():
         for item in items:
             _take(found, item, kind)
+    for kind, items in _by_kind(rest, found.unmodelled).items():
+        for item in items if kind not in own else ():
+            try:
+                _take(found, item, kind)
+            except InputError as error:
+                found.unmodelled[f"objects of kind {kind} that cannot be read"].append(str(error))
     if not found.queues.queues:
         given = ", ".join((*paths, *rest))
         raise InputError(f"no ClusterQueue in {given}", field="--policy kueue")
     return found
 
 
-def _by_kind(paths: Sequence[str]) -> dict[str, list[Fields]]:
+def _by_kind(
+    paths: Sequence[str], unread: dict[str, list[str]] | None = None
+) -> dict[str, list[Fields]]:
+    """Return the objects of documents by kind; those without one go to ``unread`` if given."""
     found: dict[str, list[Fields]] = {}
     for path in paths:
         parsed = parse_json(read_text(Path(path), MOST_BYTES), path, characters=OBJECT_CHARACTERS)
         document = Fields(parsed, "", path, None)
-        listed = document.objects("items", None) if document.given("items") else [document]
         of_list = str(document.raw("kind", "")).removesuffix("List")
-        for item in listed:
-            kind = item.text("kind") if item.has("kind") else of_list
+        rows = document.rows("items") if document.given("items") else [document]
+        for at, row in enumerate(rows):
+            try:
+                item = row if isinstance(row, Fields) else Fields(row, f"items[{at}]", path, None)
+                kind = item.text("kind") if item.has("kind") else of_list
+            except InputError as error:
+                if unread is None:
+                    raise
+                unread["objects that cannot be read"].append(str(error))
+                continue
             found.setdefault(kind, []).append(item)
     return found
 
@@ -223,7 +239,12 @@ def _take_plain(found: KueueFiles, item: Fields, kind: str) -> bool:
     """Take in an object that is no setting of the site; return whether its kind is known."""
     if kind == "Node":
         labels, table = meta_of(item).by_name("labels"), item.part("status").part("allocatable")
-        amounts = {key: quantity_of(table, key) for key in table}
+        amounts: dict[str, float] = {}
+        for key in table:
+            try:
+                amounts[key] = quantity_of(table, key)
+            except InputError as error:  # taken to be without limit; its labels still count
+                found.unmodelled["amounts of nodes that cannot be read"].append(str(error))
         found.nodes[name_of(item)] = SiteNode(labels, taints_of(item.part("spec")), amounts)
     elif kind == "Workload":
         found.workloads[name_in_space(item)] = item

@@ -421,7 +421,11 @@ class KueuePolicy(Policy):
         item = None if files is None else files.workloads.get(job.name)
         if files is None or item is None:
             return None
-        found = read_workload(item, files.classes)
+        try:
+            found = read_workload(item, files.classes)
+        except InputError as error:
+            files.unmodelled["Workload objects that cannot be read"].append(str(error))
+            return None
         gpus = sum(
             amount * pods.count
             for pods in found.pod_sets
