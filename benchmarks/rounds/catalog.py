@@ -115,8 +115,8 @@ def table(rows: Sequence[Row]) -> str:
         "One replay each, without the start of the command, every decision timed once in CPU time. "
         "Replays follow one another, so where the load of the machine changes, so do their ratios. "
         "Of several goals a round's step is that of the last one. A round ends after 10 s of wall "
-        f"clock at the latest, which on a loaded machine can leave a gap. Under `{SLICED}` starts take "
-        f"{SLICED_START_S:.0f} s, so that they fit into a round."
+        f"clock at the latest, which on a loaded machine can leave a gap. Under `{SLICED}` "
+        f"starts take {SLICED_START_S:.0f} s, so that they fit into a round."
     )
     rest = f"\n\nNot measured in this run: {', '.join(missing)}." if missing else ""
     return f"{about}\n\n{shown}{rest}"
