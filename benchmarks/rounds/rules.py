@@ -78,7 +78,8 @@ def audits(setup: Setup) -> list[Row]:
     times: list[float] = []
     for state in states:
         held = state.held
-        sizes = {known.job.name: range(1, 65) for known in state.jobs}
+        kind = state.cluster.nodes[0].type.name
+        sizes = {j.job.name: [(kind, gpus) for gpus in range(1, 65)] for j in state.jobs}
         tries: list[float] = []
         for _ in range(max(3, setup.repeat)):
             began = time.perf_counter()
