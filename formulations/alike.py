@@ -12,6 +12,14 @@ replace ``sum_k x[j,k] + s[j] <= 1`` of each job. Every solution of one model is
 with the same value: X[g,k] = sum_j x[j,k], and starts are given to jobs of the group that take no
 other option. The same holds for the relaxations, where x[j,k] may be an equal share of X[g,k]. The
 solver no longer distinguishes such jobs column by column and branch by branch.
+
+Rows ``distinct`` (`formulations.layout.cut_distinct`) are about one job each and would tell such
+jobs apart. One binary b[s,m] per kind s of slot and number m of parts states the same of all jobs:
+
+    distinct[s,m]   m b[s,m] <= number of nodes that offer a slot s
+    spread[s,m]     sum of all starts with m parts of kind s <= (jobs that have one) b[s,m]
+
+so that a start of m parts needs m nodes with such a slot. Only their relaxation is looser.
 """
 
 from __future__ import annotations
@@ -97,6 +105,7 @@ def counted(built: RoundModel) -> Counted | None:
     alike = _alike(model, matrix[:, starts], starts, one)
     if not alike:
         return None
+    spread = _spread_of(built, matrix.indices[matrix.indptr[:-1]])
     in_starts = np.bincount(matrix[:, starts].indices, minlength=model.rows)
     more = np.bincount(matrix.indices, minlength=model.rows) > in_starts
     kept, upper = np.ones(model.columns, dtype=bool), model.column_upper.copy()
@@ -150,7 +159,56 @@ def counted(built: RoundModel) -> Counted | None:
             Block("starts", count, np.asarray(other, dtype=np.int64)[:, None]),
         ),
     )
+    for label, several, offers, most in spread:
+        smaller = _switched(smaller, label, at[several[kept[several]]], at[offers], most)
     return Counted(smaller, at[starts[kept[starts]]], of_columns, model.columns, tuple(groups))
+
+
+def _spread_of(built: RoundModel, first_row: Ints) -> list[tuple[tuple[int, int], Ints, Ints, int]]:
+    """Return the contents of rows ``distinct`` and ``spread``.
+
+    One entry per kind of slot and number of parts: these two, the columns of such starts, the
+    columns that offer the slot, and the number of jobs that have such a start.
+
+    Parameters
+    ----------
+    first_row
+        First row of each column of the model; of a start, that of its job.
+    """
+    found, distinct = [], built.distinct
+    if distinct is None:
+        return []
+    columns = built.layout.x[distinct.candidate]
+    jobs = first_row[columns]
+    for kind in np.unique(distinct.kind).tolist():
+        offers = np.unique(distinct.column[distinct.offered == kind])
+        for parts in np.unique(distinct.count[distinct.kind == kind]).tolist():
+            mine = (distinct.kind == kind) & (distinct.count == parts)
+            most = np.unique(jobs[mine]).size
+            found.append(((kind, parts), columns[mine], offers, most))
+    return found
+
+
+def _switched(
+    model: LinearModel, label: tuple[int, int], starts: Ints, offers: Ints, jobs: int
+) -> LinearModel:
+    """Return the model with one binary b and its rows ``distinct`` and ``spread``."""
+    switch, parts = model.columns, label[1]
+    wider = replace(
+        model,
+        cost=np.append(model.cost, 0.0),
+        column_lower=np.append(model.column_lower, 0.0),
+        column_upper=np.append(model.column_upper, 1.0),
+        integer=np.append(model.integer, True),
+        column_blocks=(*model.column_blocks, Block("spread", switch, np.asarray([label]))),
+    )
+    for family, columns, sign, most in (
+        ("distinct", offers, -1.0, parts),
+        ("spread", starts, 1.0, -jobs),
+    ):
+        values = np.append(np.full(columns.size, sign), float(most))
+        wider = wider.with_row(family, label, np.append(columns, switch), values, -np.inf, 0.0)
+    return wider
 
 
 def _alike(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from formulations import node_assignment
+from formulations.arrays import Ints
 from formulations.layout import forbid
 from formulations.node_pattern import build
 from formulations.round import decode
@@ -19,7 +20,7 @@ from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.params import CutParams, LadderParams
 from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.solvers.highs import HighsSolver
-from morph_opt.scheduling.solvers.outcome import Limits, Status
+from morph_opt.scheduling.solvers.outcome import Limits, Status, relative_gap
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
@@ -92,6 +93,29 @@ def test_models_without_columns_to_spare_end_in_the_same_decision(limit: str) ->
         assert solved.selection is not None
         assert (solved.model.distinct is None) == (limit == "cut_columns")
         assert solved.selection.value(level) == pytest.approx(known.value(level))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+def test_no_choice_is_cut_off_once_a_known_decision_is_within_the_gap(gap: float) -> None:
+    ended = 0
+    for problem, level in hard_cases(6):
+        best = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,)).selection
+        assert best is not None
+        value = best.value(level)
+        limits, asked = replace(EXACT, gap=gap), list[int]()
+
+        def known(choice: Ints, value: float = value, asked: list[int] = asked) -> float:
+            asked.append(choice.size)
+            return value
+
+        solved = RoundSolver(HighsSolver(), limits, known=known).ranked(problem, (level,))
+        assert solved.outcome.bound >= value * (1 - 1e-9)
+        if solved.selection is None:
+            ended += 1
+            assert asked == [problem.jobs.count]
+            assert solved.outcome.status is Status.NO_SOLUTION
+            assert relative_gap(value, solved.outcome.bound) <= gap
+    assert (ended > 0) == (gap > 0)
 
 
 def test_a_placement_question_that_is_too_large_proves_nothing() -> None:

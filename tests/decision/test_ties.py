@@ -45,7 +45,7 @@ STEPS: dict[str, RoundMethod] = {
     "tables": Ladder(SOLVER),
     "search": Ladder(SOLVER, LadderParams(core=CoreParams(partial_choices=40))),
     "prices": Ladder(SOLVER, replace(NO_TABLES, shaped_gap=np.inf, exact_columns=0)),
-    "slots": Ladder(SOLVER, replace(NO_TABLES, shaped_gap=0.0)),
+    "slots": Ladder(SOLVER, replace(NO_TABLES, exact_gap=np.inf, shaped_gap=0.0)),
     "exact": ExactMip(SOLVER),
     "named nodes": ExactMip(SOLVER, "node_assignment"),
     "fallback": ExactMip(FakeSolver("nothing")),

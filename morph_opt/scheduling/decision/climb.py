@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from formulations.knapsack import Tables
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.choose import Chosen
-from formulations.prices.placing import decided_by_prices
+from formulations.prices.placing import Placing, decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.prices.slots import surplus_at
 from formulations.round.rules import with_floor
@@ -162,6 +163,8 @@ class Climb:
         self._tables: Tables | None = None
         # Whether the search by tables ended because whole choices had no nodes.
         self._gave_up = False
+        # Choices at the prices of the level that is climbed.
+        self._rounding: Rounding | None = None
 
     def _until(self, at: _Level) -> Deadline:
         """Return the deadline that applies now."""
@@ -232,6 +235,7 @@ class Climb:
         step follows depends on what may still prove, so the order of the conditions matters.
         """
         problem, state = at.problem, at.state
+        self._rounding = None
         tables = self._by_tables(at)
         if state.bound == -np.inf or self._done(at):
             return
@@ -336,16 +340,18 @@ class Climb:
             nodes for the choice by prices (unless a decision by them is at hand, or by slots)
               |   gap above `shaped_gap`: shapes make it
               |     compact, not too many candidates -----------------> end: to be posed whole
-              |     slots allowed, not short: slots -------- infeasible -> end
+              |   gap above `exact_gap`, slots allowed, not short, few columns: exact round
+              |   gap above `shaped_gap`, slots allowed, not short: slots
+              |     infeasible ---------------------------------------> end
               v
             large: residual rounds
               v
             exact round
 
-        The exact round over all candidates precedes slots where side resources are short: there may
-        be many slots but few groups of equal candidates. Whether the gap is wide is known only
-        after the choice by prices has nodes, so slots come after it, except where side resources
-        are short, as that choice would hardly have any.
+        The exact round precedes slots, and parts of the round, if it has few columns: there may be
+        many slots but few groups of equal candidates. Whether the gap is wide is known only after
+        the choice by prices has nodes, so slots come after it, except where side resources are
+        short, as that choice would hardly have any.
         """
         from morph_opt.scheduling.solvers.small_lp import SmallLp
 
@@ -372,25 +378,37 @@ class Climb:
         here = Situation(large, short, self._compact)
         if here.short and here.compact and params.may_be_whole(candidates, False):
             return
-        slots = None
+        slots, surplus = None, chosen.evaluation.surplus
+        self._rounding = rounding = Rounding(relaxation, chosen, lp)
         if here.short and here.slots:
-            self._last(at, self._inside(at, np.zeros(problem.jobs.count), level.value, np.inf))
-            if state.bound == -np.inf or self._done(at):
+            nothing = np.zeros(problem.jobs.count)
+            inside = self._inside(at, nothing, level.value, np.inf)
+            if self._settled(at, inside, params.exact_columns):
                 return
             slots = self._slots(at, chosen, lp)
-        rounding = Rounding(relaxation, chosen, lp)
         if not self._again and slots is None:
             priced = time.perf_counter()
             state.better(problem, level, decided_by_prices(problem, rounding))
             self._times.place_ms += 1e3 * (time.perf_counter() - priced)
-        wide = relative_gap(state.value, state.bound) > params.shaped_gap
+        missed = relative_gap(state.value, state.bound)
+        wide = missed > params.shaped_gap
         if wide and here.compact and params.may_be_whole(candidates, True):
+            return
+        if (
+            here.slots
+            and not here.short
+            and missed > params.exact_gap
+            and self._settled(
+                at,
+                self._inside(at, surplus, rounding.reduced, bound),
+                params.first_columns if wide else params.exact_columns,
+            )
+        ):
             return
         if wide and here.slots and not here.short and not self._done(at):
             slots = self._slots(at, chosen, lp)
         if state.bound == -np.inf:
             return
-        surplus = chosen.evaluation.surplus
         guide = slots or _Guide(surplus, rounding.reduced, surplus, bound)
         inside = self._inside(at, guide.surplus, guide.reduced, guide.bound)
         if here.large:
@@ -470,6 +488,15 @@ class Climb:
         self._exact(at, kept, params.exact_branches)
         return True
 
+    def _settled(self, at: _Level, inside: Inside, most: int) -> bool:
+        """Solve the exact round if it has at most ``most`` columns; return whether the level ends.
+
+        It is not solved if the level has ended already.
+        """
+        if not self._done(at):
+            self._last(at, inside, most)
+        return at.state.bound == -np.inf or self._done(at)
+
     def _done(self, at: _Level) -> bool:
         """Return whether the level ends: its gap is reached, or no time is left."""
         return at.reached or self._until(at).passed()
@@ -498,9 +525,11 @@ class Climb:
         asked = max(at.gap * abs(state.value), missing)
         close = min(sub.gap_most, sub.gap_share * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close, branches_of(part.problem, self._params))
-        solved = self._solved(at, part, limits, thorough=self._thorough, tight=True)
+        solved = self._solved(
+            at, part, limits, thorough=self._thorough, tight=True, known=lambda _choice: here
+        )
         if solved.selection is None:
-            return False
+            return relative_gap(here, solved.outcome.bound) <= close
         if state.better(problem, level, part.merged(state.selection, solved.selection)):
             state.step = "residual"
         return True
@@ -521,7 +550,17 @@ class Climb:
         part = with_candidates(problem, level, kept)
         tight = problem.candidates.count >= self._params.small
         limits = self._part_limits(at.gap, nodes)
-        solved = self._solved(at, part, limits, "either", thorough=True, tight=tight)
+
+        def known(choice: Ints) -> float:
+            """Give a choice nodes as far as it has some; return the value of the best decision."""
+            if self._rounding is not None:
+                nowhere = Selection(choice, ((),) * choice.size)
+                wanted = part.merged(nowhere, nowhere).choice
+                placed = Placing(problem, self._rounding).placed(wanted)
+                state.better(problem, level, placed)
+            return state.value
+
+        solved = self._solved(at, part, limits, "either", thorough=True, tight=tight, known=known)
         outcome = solved.outcome
         state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
@@ -557,6 +596,7 @@ class Climb:
         *,
         thorough: bool,
         tight: bool,
+        known: Callable[[Ints], float],
     ) -> Solved:
         """Solve a part of the round exactly; add its time and note its size."""
         rounds = RoundSolver(
@@ -567,6 +607,7 @@ class Climb:
             tight=tight,
             params=self._params,
             deadline=self._until(at),
+            known=known,
         )
         solved = rounds.ranked(part.problem, (part.level,))
         self._times.build_ms += rounds.clock.build_ms

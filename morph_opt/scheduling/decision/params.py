@@ -317,6 +317,14 @@ class LadderParams(Params):
     shaped_gap: float = 0.01
     """Gap above which slots are priced: smaller ones come from single jobs (0020)."""
 
+    exact_gap: float = 0.005
+    """Gap above which an exact round of at most ``exact_columns`` precedes residual rounds, which
+    gain little of it and each cost a third of the exact round (0020)."""
+
+    first_columns: int = 5_000
+    """Largest number of columns of an exact round that precedes slots: one of twice as many
+    takes three times as long as they do (0020)."""
+
     small: int = 2_000
     """Number of candidates below which the exact round costs less than residual rounds."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,6 +127,10 @@ class RoundSolver:
         Sizes of models and numbers of cuts.
     deadline
         End of the round's time; None for the limits' time from now on.
+    known
+        Function that returns the value of the best decision known, given a choice without nodes. A
+        level ends once that is within the gap, without a decision of its own. None if there is no
+        other decision.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
@@ -139,7 +144,9 @@ class RoundSolver:
         tight: bool = False,
         params: LadderParams = DEFAULTS,
         deadline: Deadline | None = None,
+        known: Callable[[Ints], float] | None = None,
     ) -> None:
+        self._known = known
         self._tight = tight
         self._thorough = thorough
         self._solver = solver
@@ -276,6 +283,9 @@ class RoundSolver:
             if self._deadline.passed():
                 none = _Placed(None, _given_up(outcome, unproven, Stop.TIME_LIMIT), built)
                 return _better(known, none, gap)
+            if self._suffices(problem, built, outcome, unproven, gap):
+                none = _Placed(None, _given_up(outcome, unproven, Stop.NODE_LIMIT), built)
+                return _better(known, none, gap)
             if self._is_named_now(problem, built):
                 built = self._with_named_nodes(problem, built)
                 continue
@@ -296,6 +306,21 @@ class RoundSolver:
                 cut = forbid(built, choice, serial)
                 serial += 1
             built = cut
+
+    def _suffices(
+        self,
+        problem: RoundProblem,
+        built: RoundModel,
+        outcome: Outcome,
+        unproven: float,
+        gap: float,
+    ) -> bool:
+        """Return whether a decision known elsewhere is within the gap of the bound."""
+        if self._known is None or outcome.x is None:
+            return False
+        value = self._known(built.layout.choice(problem, outcome.x))
+        sure = unsure(problem, built.model.scale, self._params.tolerances)
+        return relative_gap(value, max(outcome.bound, unproven) + sure) <= gap
 
     def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
         """Return a small impossible part of an impossible choice, which gives a stronger cut.

@@ -1,4 +1,4 @@
-"""Jobs that are alike are counted: the same optimum and relaxation, and a decision of the round."""
+"""Jobs that are alike are counted: the same optimum, a relaxation, and a decision of the round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from formulations import node_pattern
 from formulations.alike import alike_candidates, counted
-from formulations.layout import RoundModel
+from formulations.layout import RoundModel, cut_distinct
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.scheduling.decision import pricing
 from morph_opt.scheduling.decision.params import LadderParams, PricingParams
@@ -20,6 +20,7 @@ from morph_opt.scheduling.solvers.recheck import violated
 from tests.campaigns import blocks
 from tests.formulations.worlds.packed_rounds import PACKED, packed_level, packed_round
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.worlds.rounds import Candidate, plain_level, tiny
 
 EXACT = Limits(gap=0.0, time_s=600.0)
 
@@ -65,17 +66,43 @@ def test_the_same_optimum_and_relaxation(block: int) -> None:
             continue
         assert fewer is not None
         assert fewer.starts.size * 3 <= built.layout.starts.size
-        for whole, small in ((built.model, fewer.model), (built.model.relaxed(), None)):
-            first = solver.solve(whole, EXACT)
-            second = solver.solve(small or fewer.model.relaxed(), EXACT)
-            assert first.status is second.status is Status.OPTIMAL
-            assert second.objective == pytest.approx(first.objective, rel=1e-7, abs=1e-9)
+        first = solver.solve(built.model.relaxed(), EXACT)
+        second = solver.solve(fewer.model.relaxed(), EXACT)
+        assert first.status is second.status is Status.OPTIMAL
+        # Only rows `distinct` and `spread` are not in the model of all jobs.
+        assert second.objective <= first.objective * (1 + 1e-7) + 1e-9
+        bare = counted(replace(built, distinct=None))
+        assert bare is not None
+        third = solver.solve(bare.model.relaxed(), EXACT)
+        assert third.objective == pytest.approx(first.objective, rel=1e-7, abs=1e-9)
         second = solver.solve(fewer.model, EXACT)
         assert second.x is not None
         point = fewer.expanded(second.x)
+        # Neither the model nor a row `distinct` of any job is violated.
         assert not violated(built.model, point)
+        assert cut_distinct(problem, built, point) is None
         assert built.model.objective(point) == pytest.approx(second.objective, rel=1e-9, abs=1e-12)
+        first = solver.solve(built.model, EXACT)
+        assert second.objective == pytest.approx(first.objective, rel=1e-7, abs=1e-9)
     assert running
+
+
+def test_a_start_of_two_parts_needs_two_nodes_with_a_slot() -> None:
+    """Of two nodes of 4 GPUs one is closed: 2 + 2 of jobs 1 and 3 would both be on the other."""
+    gangs = [Candidate(job, (2, 2), node_class=job % 2) for job in range(4)]
+    problem = tiny([8, 8, 4, 4], gangs, closed=[3])
+    level = plain_level(problem)
+    built = node_pattern.build(problem, level)
+    solver, values = HighsSolver(), []
+    for model in (replace(built, distinct=None), built):
+        fewer = counted(model)
+        assert fewer is not None
+        found = solver.solve(fewer.model, EXACT)
+        assert found.x is not None
+        values.append(found.objective)
+        violated_rows = cut_distinct(problem, built, fewer.expanded(found.x))
+        assert (violated_rows is None) == (model is built)
+    assert values == pytest.approx([12.0, 8.0])
 
 
 def test_every_row_and_column_has_a_name() -> None:
