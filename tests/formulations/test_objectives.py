@@ -278,7 +278,7 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
         best_s = min(it for other, it, _ in ways if other == job)
         least, wide = (0.1, 20.0) if starts else (0.2, 30.0)
         if len(sizes[job]) == 1 and problem.nodes.classes == 1 and not is_scattered(problem):
-            least += wide * max(sizes[job]) / all_gpus
+            least += wide * max(sizes[job]) / max(1.0, all_gpus)
         least_s = least * round_s * best_s / pace_s
         assert level.value[at] == pytest.approx(max(saved[at], least_s) / held_s**0.5)
 
