@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.core.domain import InputError
@@ -73,23 +73,30 @@ def qualities(table: SlurmTable) -> Iterator[Qos]:
             raise error.located(file=table.file, line=line) from None
 
 
+def amounts_of(row: Mapping[str, str], tres: str, jobs: str) -> tuple[Amounts, list[str]]:
+    """Return what columns of resources and of jobs allow, and resources that are not counted."""
+    amounts, others = [math.inf] * 4, list[str]()
+    for part in filter(None, row.get(tres, "").split(",")):
+        name, _, amount = part.partition("=")
+        if name in _AT:
+            amounts[_AT[name]] = read_number(tres, amount)
+        else:
+            others.append(f"{tres} {name}")
+    if row.get(jobs, ""):
+        amounts[3] = read_number(jobs, row[jobs])
+    return (amounts[0], amounts[1], amounts[2], amounts[3]), others
+
+
 def _quality(row: dict[str, str]) -> Qos:
     most: list[tuple[str, Amounts]] = []
     unmodelled: list[str] = []
     read = {*_SILENT}
     for whose, (tres, jobs) in _OF.items():
         read |= {tres, jobs}
-        amounts = [math.inf] * 4
-        for part in filter(None, row.get(tres, "").split(",")):
-            name, _, amount = part.partition("=")
-            if name in _AT:
-                amounts[_AT[name]] = read_number(tres, amount)
-            else:
-                unmodelled.append(f"{tres} {name}")
-        if row.get(jobs, ""):
-            amounts[3] = read_number(jobs, row[jobs])
+        amounts, others = amounts_of(row, tres, jobs)
+        unmodelled += others
         if min(amounts) < math.inf:
-            most.append((whose, (amounts[0], amounts[1], amounts[2], amounts[3])))
+            most.append((whose, amounts))
     unmodelled += [name for name, text in row.items() if name not in read and text not in _NOTHING]
     priority = read_number("priority", row["priority"] or "0")
     return Qos(row["name"], priority, tuple(most), tuple(unmodelled))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from morph_opt.core.documents import Fields, key_lines, names_of, plain, read_toml
+from morph_opt.core.documents import Fields, key_lines, names_of, plain
+from morph_opt.core.documents.parse import parse_toml
+from morph_opt.core.documents.source import TOML_BYTES, read_text
 from morph_opt.core.domain import Cluster, InputError
+from morph_opt.scheduling.decision.rules.accounts import is_of_slurm, read_accounts
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
@@ -62,7 +65,7 @@ RULE_FIELDS = (*KINDS, *FLAGS, USAGE)
 
 
 def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRules:
-    """Read the rules of a TOML file.
+    """Read the rules of a TOML file, or of what ``sacctmgr -P show assoc`` and ``qos`` print.
 
     Parameters
     ----------
@@ -77,9 +80,12 @@ def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRule
         If the file is missing or no TOML, has an unknown table or field or a value outside its
         range, or names an unknown node; the message names file, field and rule.
     """
-    tables, text = read_toml(path)
-    document = Fields(tables, "", str(path), RULE_FIELDS, key_lines(text))
-    rules = rules_of(document)
+    text = read_text(path, TOML_BYTES)
+    if is_of_slurm(text):
+        rules = read_accounts(Path(path))
+    else:
+        tables = parse_toml(text, str(path))
+        rules = rules_of(Fields(tables, "", str(path), RULE_FIELDS, key_lines(text)))
     if cluster is not None:
         try:
             require_known_nodes(rules, cluster)
