@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import median
 
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
@@ -339,7 +340,7 @@ def asked(wanted: int) -> Question:
     return Question(free=Freed(wanted, SLOTS, 8, inside=NODES), checkpoint_s=CHECKPOINT_S)
 
 
-def rows(snapshot: Snapshot, more: list[int], limits: Limits) -> Iterator[tuple[object, ...]]:
+def rows(snapshot: Snapshot, more: list[int], limits: Limits) -> Iterator[tuple[float, ...]]:
     """Yield a row per number of servers to empty beyond those that are."""
     idle = Greedy(snapshot)._empty()
     for extra in more:
@@ -371,6 +372,9 @@ def make_parser() -> LineParser:
     parser.add_argument("--days", type=Number(Range(0.1, 365.0)), default=float(DAYS), help="(30)")
     parser.add_argument("--gap", type=Number(Range(0.0, 1.0)), default=0.01, help="(0.01)")
     parser.add_argument("--seed", type=whole(0, 10**6), default=0, help="seed of the jobs (0)")
+    parser.add_argument(
+        "--seeds", type=whole(2, 100), metavar="N", help="savings over N seeds from this on"
+    )
     return parser
 
 
@@ -379,12 +383,44 @@ def main() -> int:
     return run_command(make_parser(), _run, None)
 
 
+WANTED = [5, 10, 20, 24]
+SAVED = (
+    "emptied", "states", "saved: median", "least", "most", "largest gap",
+    "one server at a time: median",
+)  # fmt: skip
+
+
+def savings(given: argparse.Namespace) -> Iterator[tuple[float, ...]]:
+    """Yield, for each number of servers, what proven moves lose less than the heuristics do, in %.
+
+    States in which so many cannot be emptied are left out.
+    """
+    found: dict[float, list[tuple[float, float, float]]] = {}
+    for seed in range(given.seed, given.seed + given.seeds):
+        snapshot = aged(given.load, given.days, seed)
+        for row in rows(snapshot, WANTED, Limits(given.gap, 60.0)):
+            extra, _, own, gap, _, _, full, _, lost, full_2, _, lost_2 = row
+            if full == full_2 == extra:
+                both = 100.0 * (1.0 - own / lost), 100.0 * (1.0 - own / lost_2)
+                found.setdefault(extra, []).append((*both, gap))
+    for extra, each in found.items():
+        saved = [one[0] for one in each]
+        yield (
+            extra, len(each), median(saved), min(saved), max(saved), max(one[2] for one in each),
+            median(one[1] for one in each),
+        )  # fmt: skip
+
+
 def _run(given: argparse.Namespace) -> int:
+    if given.seeds is not None:
+        shown = dict.fromkeys((n for n in SAVED if "median" in n or n in ("least", "most")), ".0f")
+        print(Table(SAVED, list(savings(given)), "r", shown | {"largest gap": ".4f"}))
+        return 0
     snapshot = aged(given.load, given.days, given.seed)
     held = snapshot.state.held
     print(f"{len(held.assignments):,} jobs on {held.gpus:,} GPUs, "
           f"{Greedy(snapshot)._empty()} servers of 8 GPUs empty")  # fmt: skip
-    found = list(rows(snapshot, [5, 10, 20, 24], Limits(given.gap, 60.0)))
+    found = list(rows(snapshot, WANTED, Limits(given.gap, 60.0)))
     formats = dict.fromkeys((n for n in HEADER if "GPU-h" in n), ",.1f")
     print(Table(HEADER, found, "r", formats | {"gap": ".4f", "CPU s": ".1f", "wall s": ".1f"}))
     return 0

@@ -91,6 +91,8 @@ def random_snapshot(draw: np.random.Generator) -> Snapshot:
             last_start_s=NOW_S - float(draw.integers(0, 7200)) if running else None,
             first_start_s=0.0 if running else None,
         )
+        if running and draw.random() < 0.3:
+            known = replace(known, checkpointed_s=NOW_S - float(draw.integers(0, 1800)))
         jobs.append(known)
     speeds = SpeedTable(rows)
     state = RoundState(7, NOW_S, 60.0, cluster, tuple(jobs), down)
@@ -98,8 +100,13 @@ def random_snapshot(draw: np.random.Generator) -> Snapshot:
     check = BeliefChecks(speeds).on(cluster, unknown_may_stay=False)
     while broken := check.check(state.held.assignments, StateFacts.of(state)):
         gone = broken[0].jobs[-1]
-        jobs = [replace(j, running=None, last_start_s=None, first_start_s=None, iterations_done=0.0)
-                if j.job.name == gone else j for j in jobs]  # fmt: skip
+        idle = {
+            "running": None,
+            "last_start_s": None,
+            "first_start_s": None,
+            "checkpointed_s": None,
+        }
+        jobs = [replace(j, iterations_done=0.0, **idle) if j.job.name == gone else j for j in jobs]
         state = replace(state, jobs=tuple(jobs))
     return Snapshot(state, speeds, _rules(draw, state))
 
@@ -273,6 +280,8 @@ class Enumeration:
         every_s, lost_s = self._question.checkpoint_s, 0.0
         if every_s and known.last_start_s is not None:
             lost_s = max(0.0, NOW_S - known.last_start_s - known.restart_s) % every_s
+        if known.checkpointed_s is not None:
+            lost_s = NOW_S - known.checkpointed_s
         return (known.restart_s + lost_s) * self._gpus(known)
 
     def _possible(self, moved: tuple[JobState, ...], stopped: tuple[JobState, ...]) -> bool:

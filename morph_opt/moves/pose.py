@@ -210,13 +210,22 @@ def _concerned(problem: RoundProblem, wanted: Ints, leaving: Ints) -> RoundProbl
 
 
 def lost_s(known: JobState, state: RoundState, checkpoint_s: float) -> float:
-    """Return the seconds since the last checkpoint of a running job, which a move loses."""
-    if checkpoint_s == 0.0 or known.restart_left_s > 0.0:
+    """Return the seconds of progress since the last checkpoint of a running job, lost by a move.
+
+    Parameters
+    ----------
+    checkpoint_s
+        Seconds between two checkpoints of jobs that state neither these nor their last checkpoint.
+    """
+    if known.checkpointed_s is not None:
+        return max(0.0, state.time_s - known.checkpointed_s)
+    every_s = checkpoint_s if known.job.checkpoint_s is None else known.job.checkpoint_s
+    if every_s == 0.0 or known.restart_left_s > 0.0:
         return 0.0
     ran_s = known.executed_s
     if known.last_start_s is not None:
         ran_s = state.time_s - known.last_start_s - known.restart_s
-    return max(0.0, ran_s) % checkpoint_s
+    return max(0.0, ran_s) % every_s
 
 
 def restart_s(known: JobState) -> float:

@@ -134,6 +134,10 @@ def test_progress_since_the_checkpoint_counts() -> None:
     # a ran 500 s without its start-up, of which 100 are lost; b 300 s, of which all are.
     assert [step.job for step in answer.steps] == ["a"]
     assert answer.loss_gpu_s == pytest.approx(2 * (30.0 + 100.0))
+    state["jobs"][0]["checkpointed_s"] = 250.0  # as the job states it: 350 s are lost
+    answer = mo.moves(state, free="1 node", checkpoint_s=400.0)
+    assert [step.job for step in answer.steps] == ["b"]
+    assert answer.loss_gpu_s == pytest.approx(2 * (30.0 + 300.0))
 
 
 def test_moves_in_a_circle_are_broken_by_a_stop_in_between() -> None:

@@ -111,7 +111,7 @@ class MovingRun(Run):
         for node in self.drained:
             self.slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
         with suppress(TimeoutError):
-            until("the last job", lambda: self.slurm.controller_up() and self.over(set()), 300.0)
+            until("the last job", lambda: self.slurm.controller_up() and self.over(set()), 420.0)
         self.finish()
         self.count()
         return {"steps": len(steps), "reached": reached, "took_s": round(took_s, 1)}
