@@ -100,15 +100,14 @@ def random_snapshot(draw: np.random.Generator) -> Snapshot:
     check = BeliefChecks(speeds).on(cluster, unknown_may_stay=False)
     while broken := check.check(state.held.assignments, StateFacts.of(state)):
         gone = broken[0].jobs[-1]
-        idle = {
-            "running": None,
-            "last_start_s": None,
-            "first_start_s": None,
-            "checkpointed_s": None,
-        }
-        jobs = [replace(j, iterations_done=0.0, **idle) if j.job.name == gone else j for j in jobs]
+        jobs = [_waiting(one) if one.job.name == gone else one for one in jobs]
         state = replace(state, jobs=tuple(jobs))
     return Snapshot(state, speeds, _rules(draw, state))
+
+
+def _waiting(known: JobState) -> JobState:
+    """Return a job as if it had never run."""
+    return JobState(known.job, restart_s=known.restart_s)
 
 
 def _cluster(draw: np.random.Generator) -> Cluster:
