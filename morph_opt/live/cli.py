@@ -174,6 +174,10 @@ def mode_of(given: argparse.Namespace) -> Mode:
     options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
     moves = None if given.moves is None else _moves(given, options)
     resolve(given.policy, options.get("objective", AUTO)).require_understood(options)
+    if options.get("plan_ahead") == "promised":
+        raise InputError(
+            "live keeps no promises from turn to turn; take soft", field="--plan-ahead"
+        )
     rules = read_own_rules(options.pop("rules", None))
     measured = given.belief == "measured"
     return Mode(given.command, given.policy, PolicyOptions(**options), rules, measured, moves)

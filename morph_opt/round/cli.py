@@ -94,6 +94,9 @@ def make_parser() -> LineParser:
         "has an effect on JSON only",
         lambda given: given.format == "json" and given.why is None,
     )
+    parser.only(
+        "--format", "has no effect on --why, which prints text", lambda given: given.why is None
+    )
     parser.only("--seed", "has no effect on this policy", drawn)
     return parser
 

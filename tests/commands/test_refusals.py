@@ -51,6 +51,7 @@ replay --promises rank --policy fifo | --promises: policy 'fifo' does not know i
 live observe --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
 live advise --config l.toml --give-up-s 9 | argument --give-up-s: has an effect together with
 live act --config l.toml --yes --give-up-s 9 | argument --give-up-s: has an effect together with
+live observe --config l.toml --plan-ahead promised | --plan-ahead: live keeps no promises from turn
 live observe --config l.toml --moves a.json --gap 0.1 | --gap: has no effect with --moves, which
 live advise --config l.toml --moves a.json --policy srtf | --policy: has no effect with --moves
 live act --config l.toml --yes --moves a.json | a.json: cannot be read
@@ -116,6 +117,7 @@ round STATE --snapshot x.json | argument --snapshot: has an effect together with
 round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
+round STATE --why bob-1 --format text | argument --format: has no effect on --why, which prints text
 round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
 round STATE --policy fifo --why a | --why: explains milp, easy, conservative, slurm and kueue only
 moves STATE | one of the arguments --start --free --drain --slots is required
