@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from morph_opt.core.domain import Assignment, Cluster
+from morph_opt.core.domain import Assignment, Cluster, RoundState
 from morph_opt.live.memory import Memory
 from morph_opt.live.picture import OURS, RANKED, Picture, Seen
 from morph_opt.live.posed import Posed
@@ -66,6 +66,31 @@ def difference(
         *_parked(waits, picture.time_s, settings),
         *_started(starts, cluster, picture, posed, settings),
     ]
+
+
+def losses_of(
+    planned: Iterable[Planned], state: RoundState, settings: Settings
+) -> dict[str, dict[str, float]]:
+    """Return the GPU-seconds that stops of running jobs cost, by job; of those to be carried out.
+
+    ``restart_gpu_s`` is the start-up that follows. ``progress_gpu_s`` is the progress since the
+    last checkpoint; where no checkpoint is known, all since the start, which is the most.
+    """
+    known = {one.job.name: one for one in state.jobs if one.running is not None}
+    found: dict[str, dict[str, float]] = {}
+    for one in planned:
+        stops = isinstance(one.intent, Stop) and one.intent.power == "stops"
+        if not stops or one.outcome or one.intent.job not in known:
+            continue
+        job = known[one.intent.job]
+        gpus = 0 if job.running is None else job.running.placement.gpus
+        saved_s = job.last_start_s if job.checkpointed_s is None else job.checkpointed_s
+        unsaved_s = 0.0 if saved_s is None else max(0.0, state.time_s - saved_s)
+        found[one.intent.job] = {
+            "restart_gpu_s": gpus * job.restart_s / settings.margin,
+            "progress_gpu_s": gpus * unsaved_s,
+        }
+    return found
 
 
 def _moved(held: Assignment, running: Assignment) -> bool:

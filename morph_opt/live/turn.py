@@ -18,7 +18,7 @@ from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
 from morph_opt.live.moving import NAME, Moving
 from morph_opt.live.picture import Picture
-from morph_opt.live.plan import difference, free_gpus
+from morph_opt.live.plan import difference, free_gpus, losses_of
 from morph_opt.live.posed import posed
 from morph_opt.live.record import COMMANDS, STATUS, Folder, digest, metrics_of, opted_in, status_of
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
@@ -237,6 +237,9 @@ class Controller:
         decide_s = time.perf_counter() - began_s
         forbidden = self._forbidden(picture, decision)
         commands = self.executor.carry_out(planned, picture, forbidden)
+        costs = losses_of(planned, found.snapshot.state, self.settings)
+        stopped = {one["job"] for one in commands if one["outcome"] in ("did", "would")}
+        costs = {job: lost for job, lost in costs.items() if job in stopped}
         if self.mode.word == ADVISE:
             lines = [f"TZ=UTC {line}" for one in commands for line in one.get("commands", ())]
             lines += [f"# {job} is not stopped: {why}" for job, why in found.unseen.items()]
@@ -265,6 +268,7 @@ class Controller:
             **unused,
             **({"late": {one.job: one.why for one in late}} if late else {}),
             **({} if moves is None else {"moves": moves.to_json()}),
+            **({"loses": costs} if costs else {}),
             "happened": self.pending,
             "not_stopped": {
                 job: why for job, why in found.unseen.items() if self.unseen.get(job) != why

@@ -21,6 +21,8 @@ from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ACT, ADVISE, OBSERVE, Mode
 from morph_opt.round.cli import main as decide_again
+from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass
 from morph_opt.simulation.runs.read import read_run
 from tests.live.fake import FakeSlurm
 from tests.live.scene import ALL, audit, commands, controller, finish, settings, steps, submitted
@@ -108,6 +110,27 @@ def test_powers_that_are_not_granted_are_not_used(tmp_path: Path) -> None:
         found = {record["kind"] for record in commands(folder)}
         assert found == allowed, power
         assert any(job.restarts for job in long) is (power == "stops")
+        # 8 GPUs from the start of the job on, as its user states no checkpoint, and its start-up.
+        lost = [cost for entry in audit(folder) for cost in entry.get("loses", {}).values()]
+        assert len(lost) == sum(job.restarts for job in fake.jobs.values())
+        for cost in lost:
+            assert cost["restart_gpu_s"] == pytest.approx(8 * settings().restart_s)
+            assert 8 * settings().minimum_run_s <= cost["progress_gpu_s"] <= 8 * 90.0
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_job_whose_class_is_not_preemptible_is_not_stopped(
+    tmp_path: Path, preemptible: bool
+) -> None:
+    every = PriorityClass("every", (-1e6, 1e12), preemptible=preemptible)
+    fake = FakeSlurm(2)
+    one = controller(tmp_path, fake, Mode(ACT, rules=OperatorRules((every,))), powers=ALL)
+    long = [fake.submit(8, 900.0, "morph checkpoint seconds=900") for _ in range(2)]
+    steps(one, fake, 30.0)
+    submitted(fake, 8, 3)
+    steps(one, fake, 60.0)
+    assert any(job.restarts for job in long) is preemptible
+    assert any("loses" in entry for entry in audit(tmp_path)) is preemptible
 
 
 def test_round_without_allowed_changes_is_worth_zero(tmp_path: Path) -> None:
