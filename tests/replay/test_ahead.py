@@ -89,6 +89,12 @@ def test_no_promised_start_moves_while_run_times_are_no_longer_than_believed(
         assert all(one.bound_s is not None and one.bound_s <= one.cost_s for one in plans)
 
 
+def test_events_that_fall_on_boundaries_move_no_promise() -> None:
+    """Instants are whole seconds and a round is one of three: many events are on its boundaries."""
+    events = run(stream(4), made(), replace(EVENTS, interval_s=3.0))
+    assert kept(events) > 3
+
+
 def test_jobs_that_run_longer_than_believed_move_promises_and_that_is_said() -> None:
     moved = [
         event

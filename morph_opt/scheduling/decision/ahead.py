@@ -74,11 +74,9 @@ class _Clock:
     close_s: float
 
     @classmethod
-    def of(cls, state: RoundState, close_s: float) -> _Clock:
-        """Return the clock of a round; one off the boundaries has begun at an event."""
-        rounds = state.time_s / state.interval_s
-        on_time = abs(rounds - round(rounds)) * state.interval_s < close_s
-        return cls(state.time_s, state.interval_s if on_time else 0.0, close_s)
+    def of(cls, state: RoundState, at_events: bool, close_s: float) -> _Clock:
+        """Return the clock of a round."""
+        return cls(state.time_s, 0.0 if at_events else state.interval_s, close_s)
 
     def usable_s(self, seconds: float) -> float:
         """Return the first seconds from now at which GPUs that are freed then can be used."""
@@ -126,11 +124,15 @@ class Plans:
     def __init__(self, ahead: Ahead) -> None:
         self._ahead = ahead
         self._before: _Jobs | None = None
-        self._again = False
+        self._again, self._at_events = False, False
         self._made: tuple[RoundState, dict[_Key, tuple[OperatorRules, DueRows]]] | None = None
 
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere."""
+        # An event may fall on a boundary: one round off them shows that rounds begin at events.
+        rounds = state.time_s / state.interval_s
+        off_s = abs(rounds - round(rounds)) * state.interval_s
+        self._at_events = self._at_events or off_s >= self._ahead.due.same_s
         self._before = _jobs_of(state)
 
     def rows(
@@ -159,7 +161,7 @@ class Plans:
             barred: dict[int, str] = {}
             if cut is not None and last is not None and last.ahead is not None:
                 barred = {**last.ahead.barred, **{r.job: cut.why for r in last.rows[cut.most :]}}
-            how = self._ahead, barred, self._again
+            how = self._ahead, barred, self._again, self._at_events
             found = plan_rows(problem, state, rules, always, share, *how)
             # The rules are kept, so that no others get their number.
             made[key] = rules, found
@@ -185,6 +187,7 @@ def plan_rows(
     ahead: Ahead,
     barred: dict[int, str],
     again: bool = False,
+    at_events: bool = False,
 ) -> DueRows:
     """Return the rows of a round that carry out the first starts of a plan.
 
@@ -198,6 +201,8 @@ def plan_rows(
         Jobs that cannot start now for another reason than GPUs, and the reasons.
     again
         Whether the jobs are those of the round before, so that its plan is kept if it is possible.
+    at_events
+        Whether rounds begin at events; otherwise starts and ends are rounded up to boundaries.
     """
     if all(known.running is not None for known in state.jobs):
         return DueRows()
@@ -207,7 +212,7 @@ def plan_rows(
     since_s = state.time_s - queued_s + waits(problem, state, start_by, share)
     likely = expected(problem, state, share)
     possible, may_idle = possible_options(problem)
-    clock = _Clock.of(state, ahead.due.same_s)
+    clock = _Clock.of(state, at_events, ahead.due.same_s)
     while True:
         room = Room(problem, possible, may_idle, ahead.due)
         posed = _posed(likely, state, room, clock, since_s, barred)
