@@ -43,7 +43,7 @@ def tables_of(
     loss: float = 0.0,
     by_rank: bool = True,
 ) -> Tables | None:
-    """Return the tables of a round, checked; None if they take too many additions.
+    """Return the tables of a round, checked; None if they take too many additions or classes.
 
     Large tables are over the core alone: the items that a best choice may contain. Others are also
     those of later goals.
@@ -66,6 +66,9 @@ def tables_of(
         See `find_items`.
     """
     most = params.additions
+    # numpy iterates over arrays of 32 dimensions at most: jobs and a dimension per node class.
+    if problem.nodes.classes > 31:
+        return None
     if problem.candidates.count > params.estimated_from and least_additions(problem, most) > most:
         return None
     items = find_items(problem, level, floors, later, by_rank)
