@@ -97,7 +97,7 @@ def test_limits_of_a_cycle_are_named(tmp_path: Path, parameters: str, job: str, 
 
 def test_a_job_kept_back_by_a_rule_is_told_so() -> None:
     given = state()
-    given["rules"] = {"quota": [{"tenant": "carol", "gpus": 1}]}
+    given["rules"] = {"quota": [{"tenant": "carol", "gpus": 0}]}
     told = mo.decide(given, policy="easy").why("carol-1")
     assert told == "carol-1: waits; the policy would start it, and a rule is in the way"
 

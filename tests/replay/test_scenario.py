@@ -83,7 +83,7 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         durations="blind",
     )
     starts = {"first_start_s": 0.5, "migrate_s": 0.4, "resume_s": 0.3}
-    engine = other(plain.engine, until_s=9.0, rounds="events", **starts)
+    engine = other(plain.engine, until_s=9.0, rounds="events", at_stop="checkpoint", **starts)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(
         cluster="1x4:V100+1x4:K80",

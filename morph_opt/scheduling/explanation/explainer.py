@@ -317,13 +317,20 @@ class _Round:
         return tuple(words for words, values in self._without if values[job] > least)
 
     def _without_each(self) -> list[tuple[str, Floats]]:
-        """Yield the rules whose removal raises the round's value, with each job's choice then."""
+        """Return the rules whose removal raises the round's value, with each job's value then.
+
+        Without a rule that ranks jobs the round has fewer goals: the value of the last one decides.
+        """
         here, rules = reached(self._posed, self._decided), self._posed.rules
         found = []
         for rule in rules.rules[: self._effort.rules]:
             other = self._posed.under(rules.without(rule))
             selection = self._case.solve(other).selection
-            if selection is not None and first_change(here, reached(other, selection))[1] > 0:
+            if selection is None:
+                continue
+            there = reached(other, selection)
+            goals = slice(None if len(there) == len(here) else -1, None)
+            if first_change(here[goals], there[goals])[1] > 0:
                 values = _values(other, self._like(other), selection.choice)
                 found.append((rule.words, values))
         return found

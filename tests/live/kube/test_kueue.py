@@ -19,7 +19,7 @@ from tests.live.kube.test_kube_rules import manifest
 from tests.live.scene import audit, commands
 
 LONG = ("jobs", "ml", "long")
-SAYS = "checkpoint seconds=900"
+SAYS = "checkpoint seconds=2700"
 Key = tuple[str, str, str]
 
 
@@ -103,7 +103,7 @@ def test_kueue_job_must_report_remaining_work(
     tmp_path: Path, fake: FakeKube, reports: bool
 ) -> None:
     with controller(tmp_path, fake, stop_needs="report") as one:
-        long = crowded(fake, one, f"{SAYS}{' left=800 iteration_s=1' if reports else ''}")
+        long = crowded(fake, one, f"{SAYS}{' left=2600 iteration_s=1' if reports else ''}")
         steps(one, fake, 40.0)
     assert bool(long.started > 3) is reports
     assert any(entry.get("not_stopped") for entry in audit(tmp_path)) is not reports

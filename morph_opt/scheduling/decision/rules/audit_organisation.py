@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
+from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Assignment, Job, JobState, RoundState
 from morph_opt.scheduling.decision.rules.organisation import Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 
 Held = Mapping[str, Assignment]
 """Assignments by job."""
-
-_SLACK = 1e-6
 
 
 class Organisation:
@@ -161,7 +160,7 @@ class Organisation:
                 use, stays, wants = use + more[0], stays + more[1], wants + more[2]
                 share += more[3]
             if not queue.parent:
-                if use > max(share, stays) + _SLACK:
+                if use > max(share, stays) + FEASIBILITY:
                     detail = f"with all below it uses {use:g} GPUs, {share:g} are there for it"
                     found.append((queue, detail))
                 return 0.0, 0.0, 0.0, 0.0
@@ -171,7 +170,7 @@ class Organisation:
             reserved = max(0.0, share - lend, min(share, wants))
             over, staying = max(0.0, use - reserved), max(0.0, stays - reserved)
             most = share - reserved + borrow
-            if over > max(most, staying) + _SLACK:
+            if over > max(most, staying) + FEASIBILITY:
                 lent = max(0.0, over - (share - reserved))
                 found.append((queue, f"borrows {lent:g} GPUs, at most {borrow:g} are allowed"))
             return over, staying, min(max(0.0, wants - reserved), most), share - reserved
