@@ -226,8 +226,14 @@ class Enumerated:
         return tuple(float(np.abs(level.value).max(initial=0.0)) for level in levels)
 
     def change(self, before: Score, after: Score) -> tuple[int, float]:
-        """First goal that differs, counted from the last, and by how much; (0, 0) for none."""
-        for place, (old, new, scale) in enumerate(zip(before, after, self.scales(), strict=True)):
+        """First goal that differs, counted from the last, and by how much; (0, 0) for none.
+
+        Where one round has fewer goals, for want of a rule that ranks jobs, only the last counts.
+        """
+        scales = self.scales()
+        if len(before) != len(after):
+            before, after, scales = before[-1:], after[-1:], scales[-1:]
+        for place, (old, new, scale) in enumerate(zip(before, after, scales, strict=True)):
             known = abs(old) if np.isfinite(old) else 0.0
             if new != old and abs(new - old) > CHANGE * max(known, scale):
                 return len(before) - 1 - place, new - old
