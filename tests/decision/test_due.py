@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from formulations.round.rules import broken_rule
-from formulations.round.tables import NONE, Level, RoundProblem
+from formulations.round.tables import NONE, RoundProblem
 from formulations.tolerances import SAME_SPEED
 from morph_opt.core.domain import JobState, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
@@ -25,6 +25,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass
 from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.base import Decision
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
@@ -32,6 +33,7 @@ from morph_opt.scheduling.policies.objectives.plain import OBJECTIVES, Jct
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from morph_opt.scheduling.solvers.outcome import Limits
 from tests.campaigns import blocks
+from tests.decision.rules.organisations import Goals, World
 from tests.decision.rules.worlds import placements, ruled_world
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import EXACT, LINEAR, cluster, counts, queued, running, speeds, state
@@ -116,6 +118,14 @@ def test_a_held_job_may_change_to_what_is_as_fast_but_not_to_less() -> None:
     assert counts(decided(before).allocation)["h"] >= 2
 
 
+def test_a_held_job_of_a_higher_class_may_grow_before_lower_classes_start() -> None:
+    """Its row leaves it starts elsewhere, so that its class still has a value to maximise."""
+    held = since(running("h", {0: [0, 1]}, priority=1.0, **LONG), 3600.0, 600.0)
+    before = state(cluster(4), held, *(queued(f"s{i}", 1, **SHORT) for i in range(2)))
+    assert counts(decided(before).allocation) == {"h": 2, "s0": 1, "s1": 1}
+    assert counts(decided(before, PriorityClass("top", (1, 1))).allocation) == {"h": 4}
+
+
 def test_nobody_passes_a_due_job_that_does_not_fit() -> None:
     """It is due before the small one and needs what a job holds that was due before it."""
     held = since(running("h", {0: [0, 1, 2, 3]}, **LONG), 9000.0, 600.0)
@@ -188,24 +198,29 @@ def served(round_: PosedRound) -> dict[int, float]:
     return {r.job: float(pace_s[r.job]) if r.held else np.inf for r in round_.due.rows}
 
 
-def best_with(problem: RoundProblem, level: Level, must: dict[int, float]) -> float | None:
-    """Optimum by enumeration of a round without rows of due jobs; None if there is none."""
+def best_with(world: World, plain: PosedRound, must: dict[int, float]) -> float | None:
+    """Optimum by enumeration of a round without rows of due jobs; None if there is none.
+
+    Classes of priority rank above the objective.
+    """
+    problem = plain.problem
     paces = problem.options.members.iteration_s
-    for choice in sorted(
-        oracle.combinations(problem).tolist(), key=lambda row: -oracle.value(row, level)
-    ):
+
+    def passes(choice: tuple[int, ...]) -> bool:
         kept = (
             choice[job] != NONE and paces[choice[job]] <= slowest * (1.0 + 2 * SAME_SPEED)
             for job, slowest in must.items()
         )
-        if all(kept) and any(fits(problem, choice)):
-            return oracle.value(choice, level)
-    return None
+        return all(kept) and any(fits(problem, choice))
+
+    goals = Goals(world, problem, plain.worth.value)
+    best = goals.best_that([tuple(row) for row in oracle.combinations(problem).tolist()], passes)
+    return None if best is None else best[-1]
 
 
-def fits(problem: RoundProblem, choice: list[int]) -> Iterator[bool]:
+def fits(problem: RoundProblem, choice: tuple[int, ...]) -> Iterator[bool]:
     """Yield whether placements of a choice keep the rules."""
-    for selection in placements(problem, choice):
+    for selection in placements(problem, list(choice)):
         yield broken_rule(problem, selection) is None
 
 
@@ -235,6 +250,7 @@ def test_due_rows_equal_enumeration(block: int) -> None:
     for i in range(40):
         draw = np.random.default_rng((431, block, i))
         table, before, rules = due_world(draw)
+        world = World(table, before, rules)
         name = str(draw.choice(["jct", "throughput", "lookahead"]))
         poser = RoundPoser(table, OBJECTIVES[name](), rules)
         plain = RoundPoser(
@@ -248,11 +264,11 @@ def test_due_rows_equal_enumeration(block: int) -> None:
             decision = policy.decide(before)
         except InfeasibleRoundError:
             # Only the operator's rules can leave no decision.
-            assert best_with(plain.problem, plain.worth, {}) is None
+            assert best_with(world, plain, {}) is None
             continue
         assert decision.evidence is not None
         round_ = decision.evidence.posed
-        expected = best_with(plain.problem, plain.worth, served(round_))
+        expected = best_with(world, plain, served(round_))
         value = decision.evidence.selection.value(round_.worth)
         assert expected is not None
         assert value == pytest.approx(expected, rel=1e-6, abs=1e-9), (block, i, rules)
@@ -261,7 +277,7 @@ def test_due_rows_equal_enumeration(block: int) -> None:
             # With one row more there is no decision.
             more = poser.pose(before)
             must = dict(list(served(more).items())[: round_.cut.most + 1])
-            assert best_with(plain.problem, plain.worth, must) is None
+            assert best_with(world, plain, must) is None
             seen["dropped"] += 1
         late = {one.job for one in decision.report.late}
         waits = [k.job.name for k in before.jobs if k.job.name not in counts(decision.allocation)]

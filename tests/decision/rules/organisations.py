@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -29,8 +29,14 @@ from morph_opt.scheduling.decision.placement import to_allocation
 from morph_opt.scheduling.decision.pose import RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip
 from morph_opt.scheduling.decision.rules.audit import audit
-from morph_opt.scheduling.decision.rules.model import MinimumRun, OperatorRules, Rule
+from morph_opt.scheduling.decision.rules.model import (
+    MinimumRun,
+    NonPreemptible,
+    OperatorRules,
+    Rule,
+)
 from morph_opt.scheduling.decision.rules.organisation import PriorityClass, Queue, RunningLimit
+from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.policies.registry import make_objective
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.decision.rules.worlds import placements, sizes_in
@@ -233,6 +239,16 @@ class Goals:
             ]
         return max(values for values, _ in valued)
 
+    def best_that(
+        self, rows: list[tuple[int, ...]], passes: Callable[[tuple[int, ...]], bool]
+    ) -> tuple[float, ...] | None:
+        """Values of the best of some decisions that pass; None if none does."""
+        if any(self.silent):
+            passing = [np.asarray(row) for row in rows if passes(row)]
+            return self.best(passing) if passing else None
+        valued = sorted(((self.of(np.asarray(row)), row) for row in rows), reverse=True)
+        return next((values for values, row in valued if passes(row)), None)
+
     def _value(self, job: int, picked: int) -> float:
         """Worth of what a job does, with what a stop would lose."""
         known, stay = self.world.before.jobs[job], int(self.problem.options.stay[job])
@@ -255,15 +271,18 @@ class Goals:
     def bound(self, job: int) -> bool:
         """Whether a rule keeps a running job in place."""
         known, now = self.world.before.jobs[job], self.world.before.time_s
-        if known.running is None or known.last_start_s is None:
+        if known.running is None:
             return False
-        young = any(
-            isinstance(rule, MinimumRun) and now - known.last_start_s < rule.seconds
+        assert known.last_start_s is not None
+        fixed = any(
+            isinstance(rule, NonPreemptible)
+            or (isinstance(rule, MinimumRun) and now - known.last_start_s < rule.seconds)
             for rule in self.world.rules.rules
+            if isinstance(rule, MinimumRun | NonPreemptible) and matches(known.job.name, rule.jobs)
         )
         rank = self.rank(known.job.priority)
         classes = sorted(self.world.rules.classes, key=lambda one: one.priorities)
-        return young or (rank > 0 and not classes[rank - 1].preemptible)
+        return fixed or (rank > 0 and not classes[rank - 1].preemptible)
 
 
 def best_decision(goals: Goals, view: RoundView) -> tuple[float, ...] | None:
@@ -281,13 +300,9 @@ def best_decision(goals: Goals, view: RoundView) -> tuple[float, ...] | None:
             return not audit(world.before, allocation, world.rules, sizes.__getitem__)
         return False
 
-    rows = list(product(*options))
-    if any(goals.silent):
-        return goals.best([np.asarray(row) for row in rows if passes(row)])
-    for values, row in sorted(((goals.of(np.asarray(row)), row) for row in rows), reverse=True):
-        if passes(row):
-            return values
-    raise AssertionError("the rules contradict each other")
+    best = goals.best_that(list(product(*options)), passes)
+    assert best is not None, "the rules contradict each other"
+    return best
 
 
 def passed_over(goals: Goals, view: RoundView, choice: np.ndarray) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,12 @@ import pytest
 
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level
-from morph_opt.core.domain import InputError, RoundState
+from morph_opt.core.domain import Allocation, InputError, RoundState
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.ranked import RoundSolver
-from morph_opt.scheduling.decision.rules.audit import audit
+from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
 from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_below
 from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
@@ -27,7 +28,8 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.scheduling.decision.rules.organisation import PriorityClass
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass, RunningLimit
+from morph_opt.scheduling.decision.rules.recheck import require_kept
 from morph_opt.scheduling.policies.base import Decision
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.scheduling.policies.registry import make_objective
@@ -85,16 +87,19 @@ def test_a_borrower_that_may_not_be_moved_yet_gives_back_when_it_may() -> None:
     assert counts(decide(before, *quotas, MinimumRun(60.0)).allocation) == {"a": 4, "b": 4}
 
 
-def test_gpus_kept_from_an_owner_by_a_gang_limit_can_be_borrowed() -> None:
+@pytest.mark.parametrize(
+    "limit", [GangLimit(("b",), most=1), RunningLimit("user", gpus=1, queues=("theirs",))]
+)
+def test_gpus_kept_from_an_owner_by_a_limit_can_be_borrowed(limit: Rule) -> None:
     quotas = (TenantQuota("mine", 4, borrow_gpus=None), TenantQuota("theirs", 4))
     before = state(cluster(8, 8), queued("a", tenant="mine"), queued("b", tenant="theirs"))
     elastic = decide(before, *quotas).allocation
     assert counts(elastic) == {"a": 4, "b": 4}
-    limited = decide(before, *quotas, GangLimit(("b",), most=1)).allocation
+    limited = decide(before, *quotas, limit).allocation
     # Four of mine and three of theirs: a job has 1, 2, 4 or 8 GPUs.
     assert counts(limited) == {"a": 4, "b": 1}
     two = state(cluster(8, 8), *before.jobs, queued("c", tenant="mine"))
-    assert sum(counts(decide(two, *quotas, GangLimit(("b",), most=1)).allocation).values()) == 7
+    assert sum(counts(decide(two, *quotas, limit).allocation).values()) == 7
 
 
 def test_tenants_without_quota_are_not_limited() -> None:
@@ -296,3 +301,22 @@ def test_the_audit_knows_more_with_sizes_than_without() -> None:
     )
     assert [breach.word for breach in breaches] == ["borrow"]
     assert "4 GPUs are borrowed in all, owners leave 0" in str(breaches[0])
+
+
+@pytest.mark.parametrize("limit", [GangLimit(("b",), most=3), RunningLimit("job", gpus=3)])
+def test_a_decision_is_checked_by_the_largest_size_within_limits(limit: Rule) -> None:
+    """The owner's job could use 2 of its 4 GPUs: of sizes 1, 2, 4 and 8 its limit leaves two."""
+    rules = OperatorRules(
+        (TenantQuota("mine", 0, borrow_gpus=None), TenantQuota("theirs", 4), limit)
+    )
+    greedy = [running(f"a{i}", {0: [i]}, tenant="mine") for i in range(3)]
+    waits = (replace(known, running=None) for known in greedy)
+    before = state(cluster(8), *waits, queued("b", tenant="theirs"))
+    view = plain_view(LINEAR, before, rules)
+    for borrowed, outcome in (
+        (2, nullcontext()),
+        (3, pytest.raises(BrokenRuleError, match="3 GPUs are borrowed in all, owners leave 2")),
+    ):
+        held = [known.running for known in greedy[:borrowed] if known.running is not None]
+        with outcome:
+            require_kept(before, Allocation(tuple(held)), rules, view)

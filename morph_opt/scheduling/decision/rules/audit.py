@@ -231,11 +231,10 @@ def _of_organisation(
     state: RoundState, granted: Granted, rules: OperatorRules, sizes: Sizes | None
 ) -> list[Breach]:
     """Return the breaches of queues and limits."""
-    queues = [rule for rule in rules.rules if isinstance(rule, Queue)]
     limits = [rule for rule in rules.rules if isinstance(rule, RunningLimit)]
-    if not queues and not limits:
+    if not limits and not any(isinstance(rule, Queue) for rule in rules.rules):
         return []
-    organisation = Organisation(state, queues, limits)
+    organisation = Organisation.of(state, rules)
     staying = rules.only(
         rule
         for rule in rules.rules
@@ -258,13 +257,9 @@ def _of_organisation(
         """Return the most GPUs of a type that a job could hold."""
         if sizes is None:
             return organisation.gpus(granted.get(job.job.name), kind)
-        mine = [
-            (name, gpus)
-            for name, gpus in sizes(job.job.name)
-            if organisation.has_type(name, kind) and organisation.is_within(job, name, gpus)
-        ]
-        most = organisation.gpus(job.running, kind)
-        return max(most, _could_use(state, job, of_jobs, lambda _: mine, held=int(most)))
+        mine = [one for one in sizes(job.job.name) if organisation.has_type(one[0], kind)]
+        held = int(organisation.gpus(job.running, kind))
+        return _could_use(state, job, of_jobs, organisation, lambda _: mine, held)
 
     for queue, detail in organisation.over_queues(granted, kept, could_use):
         found.append(Breach("queue", queue.name, detail, queue))
@@ -352,12 +347,13 @@ def _over_borrowed(
     if not borrowed:
         return []
     spare = kept = 0
+    organisation = Organisation.of(state, rules)
     for quota in quotas:
         jobs = [job for job in state.jobs if job.job.tenant == quota.tenant]
         if sizes is None:
             need = _used(state, granted, quota.tenant)
         else:
-            need = sum(_could_use(state, job, rules, sizes) for job in jobs)
+            need = sum(_could_use(state, job, rules, organisation, sizes) for job in jobs)
         spare += max(0, quota.gpus - need)
         held = sum(
             job.running.placement.gpus
@@ -373,9 +369,14 @@ def _over_borrowed(
 
 
 def _could_use(
-    state: RoundState, job: JobState, rules: OperatorRules, sizes: Sizes, held: int | None = None
+    state: RoundState,
+    job: JobState,
+    rules: OperatorRules,
+    organisation: Organisation,
+    sizes: Sizes,
+    held: int | None = None,
 ) -> int:
-    """Return the most GPUs that a job could hold under the rules that name it."""
+    """Return the most GPUs that a job could hold under the rules and limits that name it."""
     if held is None:
         held = 0 if job.running is None else job.running.placement.gpus
     name = job.job.name
@@ -388,8 +389,9 @@ def _could_use(
     limits = [rule for rule in mine if isinstance(rule, GangLimit)]
     allowed = (
         gpus
-        for _, gpus in sizes(name)
-        if all(r.least <= gpus and (r.most is None or gpus <= r.most) for r in limits)
+        for node_type, gpus in sizes(name)
+        if gpus <= organisation.most_alone(job, node_type)
+        and all(r.least <= gpus and (r.most is None or gpus <= r.most) for r in limits)
     )
     return max(held, max(allowed, default=0))
 

@@ -11,6 +11,7 @@ from functools import cache
 
 from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Assignment, Job, JobState, RoundState
+from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.organisation import Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 
@@ -46,6 +47,15 @@ class Organisation:
         self._of_tenant = {path: name for name, path in self._path.items()}
         self._of_tenant |= {name: name for name in self._queues}
         self._named = cache(self._named_by)
+
+    @classmethod
+    def of(cls, state: RoundState, rules: OperatorRules) -> Organisation:
+        """Return the queues and limits of the operator's rules."""
+        return cls(
+            state,
+            [rule for rule in rules.rules if isinstance(rule, Queue)],
+            [rule for rule in rules.rules if isinstance(rule, RunningLimit)],
+        )
 
     def _name_paths(self, name: str, above: str) -> None:
         within = not above or name.startswith(f"{above}.")
@@ -105,14 +115,14 @@ class Organisation:
         parts = () if held is None else held.placement.parts
         return sum(len(gpus) for at, gpus in parts if limit.counts_on(nodes[at].type.gpu_type.name))
 
-    def is_within(self, job: JobState, node_type: str, gpus: int) -> bool:
-        """Return whether a job by itself, on nodes of a type, is within all limits."""
-        return not any(
-            limit.counts_on(self._gpu_type[node_type])
-            and ((limit.gpus is not None and gpus > limit.gpus) or limit.jobs == 0)
-            and self._common(position, job.job)
-            for position, limit in enumerate(self._limits)
-        )
+    def most_alone(self, job: JobState, node_type: str) -> float:
+        """Return the most GPUs on nodes of a type within all limits of a job by itself."""
+        most = math.inf
+        for position, limit in enumerate(self._limits):
+            if limit.counts_on(self._gpu_type[node_type]) and self._common(position, job.job):
+                gpus = math.inf if limit.gpus is None else limit.gpus
+                most = min(most, 0 if limit.jobs == 0 else gpus)
+        return most
 
     # ---------------------------------------------------------------- queues
 

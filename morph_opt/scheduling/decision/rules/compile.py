@@ -135,7 +135,10 @@ def ranks_above(
         return ()
     table, members = problem.rules, problem.options.members
     bound = np.zeros(problem.jobs.count, dtype=bool)
-    bound[table.index[(table.kind == RULE_S) & (table.lower[table.row] >= 1.0)]] = True
+    # A row of a due job that is held lets it start in a faster shape instead: it is not bound.
+    movable = np.isin(table.row, table.row[table.kind == RULE_X])
+    stays_only = (table.kind == RULE_S) & (table.lower[table.row] >= 1.0) & ~movable
+    bound[table.index[stays_only]] = True
     of_member = ranks[members.job]
     gpus = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=bound.size)
     stays = np.where(members.starts, 0.0, gpus[members.job])

@@ -10,8 +10,10 @@ from formulations.arrays import Bools, Floats
 from morph_opt.core.domain import Allocation, RoundState
 from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
+from morph_opt.scheduling.decision.rules.audit_organisation import Organisation
 from morph_opt.scheduling.decision.rules.lending import could_use
 from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
+from morph_opt.scheduling.decision.rules.organisation import RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 
 
@@ -31,7 +33,7 @@ def require_kept(
 
     @cache
     def largest() -> list[tuple[str, Floats]]:
-        allowed, on = _allowed(view, rules), view.problem.candidates.node_class
+        allowed, on = _allowed(view, state, rules), view.problem.candidates.node_class
         return [
             (kind.name, could_use(view, allowed & (on == at)))
             for at, kind in enumerate(state.cluster.node_types)
@@ -46,8 +48,8 @@ def require_kept(
         raise BrokenRuleError(broken)
 
 
-def _allowed(view: RoundView, rules: OperatorRules) -> Bools:
-    """Return the candidates whose sizes all gang limits of their jobs allow, shape (K,)."""
+def _allowed(view: RoundView, state: RoundState, rules: OperatorRules) -> Bools:
+    """Return the candidates whose sizes are within all limits of their jobs alone, shape (K,)."""
     gpus = view.problem.candidates.gpus
     allowed = np.ones(gpus.size, dtype=bool)
     for rule in rules.rules:
@@ -58,4 +60,11 @@ def _allowed(view: RoundView, rules: OperatorRules) -> Bools:
             if matches(known.job.name, rule.jobs):
                 mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
                 allowed[mine] &= (gpus[mine] >= rule.least) & (gpus[mine] <= most)
+    if any(isinstance(rule, RunningLimit) for rule in rules.rules):
+        organisation, types = Organisation.of(state, rules), state.cluster.node_types
+        node_class = view.problem.candidates.node_class
+        for job, known in enumerate(view.states):
+            mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
+            within = np.asarray([organisation.most_alone(known, kind.name) for kind in types])
+            allowed[mine] &= gpus[mine] <= within[node_class[mine]]
     return allowed
