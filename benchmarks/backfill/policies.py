@@ -110,7 +110,9 @@ each recording; on twins Slurm's defaults.
 A cell is the mean completion time over that of `slurm` on the same jobs: geometric mean over seeds
 (of twins members, of recordings shaken replays) with its 95 % interval; below 1 is better than
 `slurm`. **Bold** is a loss: the interval is above 1. A longer longest wait is a loss as well.
-Contenders that are missing were not run.
+Contenders that are missing were not run. The rows are from before rigid jobs got a value that grows
+with their GPUs ([0055](../../docs/decisions/0055-wide-gangs.md)), which changes those of the MILP
+that is told limits.
 """
 """Text of the page before its tables."""
 

@@ -151,7 +151,8 @@ and replayed in the strict engine: *best plan* is what the engine measured. Hind
 of the plan and the online objective `auto`. Traces are those of the
 [comparison](../comparison/README.md). The optimum lies between the certified
 [bound](../../docs/metrics.md#certified-lower-bounds) and hindsight; more blocks bring hindsight
-closer to it."""
+closer to it. The plan of `tiresias-480` began with what `auto` did before wide gangs got their
+value ([0055](../../docs/decisions/0055-wide-gangs.md)); its `auto` is from after that."""
 
 
 def make_parser() -> LineParser:
