@@ -200,15 +200,22 @@ class Enumerated:
         self.problem = posed.problem
         self.choices = [tuple(row) for row in oracle.combinations(self.problem).tolist()]
         self._allowed: dict[tuple[int, ...], bool] = {}
+        self._scores: dict[tuple[int, ...], Score] = {}
+        self._spots: oracle.Known = {}
 
     def allowed(self, choice: tuple[int, ...]) -> bool:
         """Whether some placement carries it and the rules pass it."""
         if choice not in self._allowed:
-            self._allowed[choice] = oracle.place(self.problem, choice) is not None
+            self._allowed[choice] = oracle.place(self.problem, choice, self._spots) is not None
         return self._allowed[choice]
 
     def score(self, choice: tuple[int, ...]) -> Score:
         """Promises, then the goals: infinity where all promises are kept."""
+        if choice not in self._scores:
+            self._scores[choice] = self._score(choice)
+        return self._scores[choice]
+
+    def _score(self, choice: tuple[int, ...]) -> Score:
         goals = tuple(oracle.value(choice, level) for level in self.posed.goals)
         promised = np.flatnonzero(self.problem.jobs.guaranteed).tolist()
         if not promised:
@@ -218,6 +225,7 @@ class Enumerated:
         first = np.inf if all(fast) else oracle.value(choice, guarantee(self.problem))
         return (first, *goals)
 
+    @cached_property
     def scales(self) -> Score:
         """What counts as one, per goal."""
         levels = list(self.posed.goals)
@@ -230,7 +238,7 @@ class Enumerated:
 
         Where one round has fewer goals, for want of a rule that ranks jobs, only the last counts.
         """
-        scales = self.scales()
+        scales = self.scales
         if len(before) != len(after):
             before, after, scales = before[-1:], after[-1:], scales[-1:]
         for place, (old, new, scale) in enumerate(zip(before, after, scales, strict=True)):
@@ -280,7 +288,7 @@ def complaints(found: RoundExplanation, evidence: Evidence, choice: Sequence[int
         yield "explained though no decision exists"
         return
     target = here.worth(here.best[0])
-    little = CHANGE * max(abs(target), here.scales()[-1])
+    little = CHANGE * max(abs(target), here.scales[-1])
     if here.change(here.score(here.best[0]), here.score(picked))[1] != 0:
         yield f"decided {here.score(picked)}, best is {here.score(here.best[0])}"
     for what, number in (("value", found.value), ("optimum", found.optimum)):

@@ -160,40 +160,76 @@ def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
         yield where
 
 
-def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Room) -> Room | None:
-    """The room that a start leaves, or None if it does not fit."""
+def demand(problem: RoundProblem, candidate: int, where: tuple[int, ...]) -> Room:
+    """What a start takes of every node and uplink."""
     back = returning(problem, candidate)
     candidate = candidate if back is None else back[0]
     table, nodes = problem.options.starts, problem.nodes
-    left = Room(room.nodes.copy(), room.uplinks.copy())
+    taken = Room(
+        np.zeros((nodes.count, nodes.capacity.shape[1])), np.zeros(nodes.uplink_gb_per_s.size)
+    )
     side, crosses = table.side[candidate], table.scope[candidate] == Scope.POD
     for part, node in zip(table.parts(candidate), where, strict=True):
-        left.nodes[node] -= np.concatenate([[part], units(part, side.size) * side])
+        taken.nodes[node] += np.concatenate([[part], units(part, side.size) * side])
         if crosses:
-            left.uplinks[nodes.leaf[node]] -= part * side[SIDES - 1]
+            taken.uplinks[nodes.leaf[node]] += part * side[SIDES - 1]
+    return taken
+
+
+def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Room) -> Room | None:
+    """The room that a start leaves, or None if it does not fit."""
+    taken = demand(problem, candidate, where)
+    left = Room(room.nodes - taken.nodes, room.uplinks - taken.uplinks)
     return left if left.fits() else None
 
 
-def place(problem: RoundProblem, choice: Sequence[int]) -> Selection | None:
-    """Nodes for a choice by trying all, or None if there are none or a rule forbids it."""
+Known = dict[int, tuple[list[tuple[int, ...]], np.ndarray]]
+"""Spots of candidates of one round and their demands as rows: nodes, then uplinks."""
+
+
+def _spots_of(
+    problem: RoundProblem, candidate: int, known: Known
+) -> tuple[list[tuple[int, ...]], np.ndarray]:
+    if candidate not in known:
+        found = list(spots(problem, candidate))
+        rows = [_row(demand(problem, candidate, where)) for where in found]
+        known[candidate] = found, np.asarray(rows)
+    return known[candidate]
+
+
+def _row(room: Room) -> np.ndarray:
+    return np.concatenate([room.nodes.ravel(), room.uplinks])
+
+
+def place(
+    problem: RoundProblem, choice: Sequence[int], known: Known | None = None
+) -> Selection | None:
+    """Nodes for a choice by trying all, or None if there are none or a rule forbids it.
+
+    ``known`` keeps the spots of the round's candidates from one choice to the next.
+    """
     room = room_after_stays(problem, choice)
     if room is None or not rules_hold(problem, choice):
         return None
     nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
+    known = {} if known is None else known
 
-    def descend(jobs: list[int], room: Room) -> bool:
+    def descend(jobs: list[int], room: np.ndarray) -> bool:
         if not jobs:
             return True
         job, *rest = jobs
-        for where in spots(problem, choice[job]):
-            left = take(problem, choice[job], where, room)
-            if left is not None and descend(rest, left):
-                nodes[job] = () if returning(problem, choice[job]) else where
+        found, demands = _spots_of(problem, choice[job], known)
+        if not found:
+            return False
+        left = room - demands
+        for at in np.flatnonzero((left >= -1e-9).all(axis=1)).tolist():
+            if descend(rest, left[at]):
+                nodes[job] = () if returning(problem, choice[job]) else found[at]
                 return True
         return False
 
     started = [job for job, picked in enumerate(choice) if starts(problem, picked)]
-    if not descend(started, room):
+    if not descend(started, _row(room)):
         return None
     return Selection(np.asarray(choice, dtype=np.int64), tuple(nodes))
 
@@ -206,8 +242,9 @@ def best(problem: RoundProblem, levels: Sequence[Level]) -> Selection:
     # digits, since values may differ by more than a double has.
     unit = 10.0 ** np.ceil(np.log10(np.maximum(1e-290, np.abs(worth))))
     worth = np.round(worth / unit, 12) * unit
+    known: Known = {}
     for row in np.lexsort(-worth.T[::-1]).tolist():
-        found = place(problem, rows[row].tolist())
+        found = place(problem, rows[row].tolist(), known)
         if found is not None:
             return found
     raise AssertionError("the rules of this round contradict each other")
