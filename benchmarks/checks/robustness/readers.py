@@ -36,6 +36,7 @@ from morph_opt.inputs.traces.logs.capacity import read_capacity
 from morph_opt.inputs.traces.logs.lint import lint
 from morph_opt.inputs.traces.logs.reading.scan import Scan
 from morph_opt.inputs.traces.logs.registry import log_format
+from morph_opt.moves.following import read_steps
 from morph_opt.plan.cli import read_prices
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.live.sources import read_live
@@ -166,6 +167,14 @@ ReservationName=upgrade StartTime=2027-01-01T01:00:00 EndTime=2027-01-01T02:00:0
    Nodes=n[1-4] NodeCnt=4 CoreCnt=256 Features=(null) Flags=MAINT,SPEC_NODES,DAILY
    Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE
 """
+MOVES = (
+    b'{"schema": "morph-opt/moves/1", "question": "start new", "status": "optimal", "steps": ['
+    b'{"kind": "move", "job": "a", "from": [{"node": "n1", "gpus": [0, 1]}],'
+    b' "to": [{"node": "n2", "gpus": [2, 3]}]},'
+    b'{"kind": "start", "job": "new", "from": [], "to": [{"node": "n1", "gpus": [0, 1]}]}]}'
+)
+"""Answer of `moves`, as `live --moves` reads it."""
+
 READERS = (
     *(_log(name, sample) for name, sample in SAMPLES.items()),
     Reader("capacity CSV", "capacity.csv", "csv",
@@ -197,6 +206,7 @@ READERS = (
     Reader("slurm.conf", "slurm.conf", "lines", lambda: [SLURM_CONF], read_slurm_conf),
     Reader("Slurm site", "site.txt", "lines", lambda: [SHARES, QOS, RESERVATIONS],
            lambda p: read_site_files([p])),
+    Reader("answer of moves JSON", "moves.json", "json", lambda: [MOVES], read_steps),
     Reader("hindcast JSON", "hindcast.json", "json", lambda: [HINDCAST],
            lambda p: read_noise(p, SimpleNamespace(name="run", settings=_SETTINGS))),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
