@@ -383,10 +383,10 @@ class SavedTimeParams(Params):
     """Smallest value of a start at the job's best speed, in rounds."""
     least_stay: float = 0.2
     """Smallest value of a stay at the job's best speed, in rounds."""
-    wide_start: float = 20.0
-    """Addition to the value of a start of a rigid job that needs all GPUs, in rounds (0055)."""
-    wide_stay: float = 30.0
-    """Addition to the value of its stay, in rounds."""
+    wide_start_s: float = number(600.0, 0)
+    """Seconds that are added to the least of a start of a rigid job that needs all GPUs (0055)."""
+    wide_stay_s: float = number(900.0, 0)
+    """Seconds that are added to the least of its stay."""
 
 
 SAVED_TIME = SavedTimeParams()

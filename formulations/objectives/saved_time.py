@@ -36,9 +36,9 @@ def levels(
     np.minimum.at(best_s, members.job, members.iteration_s)
     speed = best_s[members.job] / members.iteration_s
     share = rigid_share(problem)[members.job]
-    start = params.least_start + params.wide_start * share
-    stay = params.least_stay + params.wide_stay * share
-    least_s = round_s * speed * np.where(members.starts, start, stay)
+    start_s = params.least_start * round_s + params.wide_start_s * share
+    stay_s = params.least_stay * round_s + params.wide_stay_s * share
+    least_s = speed * np.where(members.starts, start_s, stay_s)
     held_s = np.maximum(round_s, seconds_left(problem))
     worth = np.maximum(saved_s(problem, wait_rounds), least_s) / np.sqrt(held_s)
     return (Level.of(problem, "saved-time", "seconds saved per root second", worth),)

@@ -225,13 +225,13 @@ def test_of_jobs_that_take_the_whole_class_the_one_with_least_work_left_goes_fir
 def test_saved_time_by_hand() -> None:
     """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s.
 
-    They are rigid and need all GPUs, so that each is worth 0.1 and 20 rounds at least.
+    They are rigid and need all GPUs, so that each is worth a tenth of 60 s and 600 s at least.
     """
-    plain = replace(SAVED_TIME, wide_start=0.0)
+    plain = replace(SAVED_TIME, wide_start_s=0.0)
     (level,) = saved_time_levels(waiting(2), 2.0, plain)
     np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
     (level,) = SavedTime().levels(waiting(2))
-    np.testing.assert_allclose(level.value, [1206 / 600**0.5, 1206 / 1200**0.5])
+    np.testing.assert_allclose(level.value, [606 / 600**0.5, 606 / 1200**0.5])
 
 
 def test_option_that_saves_no_time_still_has_a_value() -> None:
@@ -276,11 +276,12 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
         start_up_s = (jobs.restart_s if starts else jobs.restart_left_s)[job]
         held_s = max(round_s, start_up_s + jobs.iterations_left[job] * pace_s)
         best_s = min(it for other, it, _ in ways if other == job)
-        least, wide = (0.1, 20.0) if starts else (0.2, 30.0)
+        least, wide_s = (0.1, 600.0) if starts else (0.2, 900.0)
+        least_s = least * round_s
         if len(sizes[job]) == 1 and problem.nodes.classes == 1 and not is_scattered(problem):
-            least += wide * max(sizes[job]) / max(1.0, all_gpus)
-        least_s = least * round_s * best_s / pace_s
-        assert level.value[at] == pytest.approx(max(saved[at], least_s) / held_s**0.5)
+            least_s += wide_s * max(sizes[job]) / max(1.0, all_gpus)
+        worth = max(saved[at], least_s * best_s / pace_s) / held_s**0.5
+        assert level.value[at] == pytest.approx(worth)
 
 
 def test_values_of_classes_by_hand() -> None:

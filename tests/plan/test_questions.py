@@ -139,7 +139,7 @@ def test_compare_worth_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--seeds", "2", "--metric", "avg queued_s", "--trace", "tests.plan.queue:mmk/100/30/4"]
     found = asked(
         ["worth", *few, "--cluster", "2x1", "--interval", "100", "--restart-s", "0",
-         "--price-every", "2", "--out", "x"], capsys,
+         "--objective", "jct", "--price-every", "2", "--out", "x"], capsys,
     )  # fmt: skip
     rows = found["evidence"]
     assert isinstance(rows, list)
