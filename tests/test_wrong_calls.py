@@ -146,7 +146,7 @@ plan nodes --slo avg?jct_s<=9 --trace naive --on locl:3 | (did you mean 'local'?
 plan nodes --slo avg?jct_s<=9 --trace naive --gapp 0.1 | did you mean '--gap'?
 plan nodes --slo avg?jct_s<=9 --trace naive --out {place}/own.csv | is a file, not a folder
 plan fleet --slo avg?jct_s<=9 --types V100 --prices V100 | must look like NAME=NUMBER
-plan compare --a fifo --b srtf | --a: must be options, like '--policy srtf', got 'fifo'
+plan compare --a fifo --b srtf | --a: must be options, like '--policy srtf', or a rules file
 plan eta --state {state} --job nobody | the state has no job 'nobody'
 traces lnt {place}/own.csv | argument COMMAND: invalid choice: 'lnt' (did you mean 'lint'?)
 traces lint tabel:own.csv | unknown format 'tabel' (did you mean 'table'?)

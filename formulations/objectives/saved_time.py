@@ -48,16 +48,20 @@ def levels(
 def rigid_share(problem: RoundProblem) -> Floats:
     """Return the share of all GPUs that a rigid job needs, shape (J,); 0 for malleable jobs.
 
-    A job is rigid if all its options have the same number of GPUs. Jobs on the same GPUs count half
-    of them each. On several node classes, and where places are short and GPUs are not, all shares
+    A job is rigid if no option with more GPUs than its smallest is faster than that one; so options
+    that are dominated, which may be left out, change nothing. Jobs on the same GPUs count half of
+    them each. On several node classes, and where places are short and GPUs are not, all shares
     are 0.
     """
     jobs, nodes, members = problem.jobs, problem.nodes, problem.options.members
     if nodes.classes > 1 or is_scattered(problem):
         return np.zeros(jobs.count)
     (gpus,) = gpus_of_members(problem)
-    least, most = np.full(jobs.count, np.inf), np.zeros(jobs.count)
+    least, pace_s = np.full(jobs.count, np.inf), np.full(jobs.count, np.inf)
     np.minimum.at(least, members.job, gpus)
-    np.maximum.at(most, members.job, gpus)
+    smallest = gpus == least[members.job]
+    np.minimum.at(pace_s, members.job[smallest], members.iteration_s[smallest])
+    rigid = np.isfinite(least)
+    rigid[members.job[~smallest & (members.iteration_s < pace_s[members.job])]] = False
     whole = nodes.capacity[nodes.node_class[usable(problem)], 0].sum()
-    return np.asarray(np.where(least == most, most, 0.0) / max(1.0, whole))
+    return np.asarray(np.where(rigid, least, 0.0) / max(1.0, whole))

@@ -22,23 +22,36 @@ from formulations.tolerances import FEASIBILITY
 @of_tables
 def is_scattered(problem: RoundProblem) -> bool:
     """Return whether places are short in a round, and GPUs are not."""
-    options, nodes = problem.options, problem.nodes
+    nodes = problem.nodes
     waiting = ~problem.jobs.running
     if problem.shared.count or problem.candidates.mixed.any() or not waiting.any():
         return False
-    members = options.members
     usable = nodes.open.copy()
     usable[problem.holds.node] = True
     held = nodes.node_class[usable]
     for node_class in range(nodes.classes):
-        most = np.zeros(problem.jobs.count)
-        np.maximum.at(most, members.job, options.gpus_on(node_class)[members.option])
+        most = _largest(problem, node_class)
         if most.sum() > nodes.capacity[node_class, 0] * (held == node_class).sum():
             return False
     every = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
     free = np.where(nodes.open, every - problem.held()[:, 0], 0.0)
     left_out = waiting & _fitting(problem, every) & ~_fitting(problem, free)
     return bool(left_out.any())
+
+
+def _largest(problem: RoundProblem, node_class: int) -> Floats:
+    """Return the GPUs of the fastest option of each job on a node class, shape (J,).
+
+    Of equally fast ones the smallest: larger ones are dominated, and may have been left out.
+    """
+    options, members = problem.options, problem.options.members
+    gpus = options.gpus_on(node_class)[members.option]
+    mine = np.flatnonzero(gpus > 0)
+    order = mine[np.lexsort((gpus[mine], members.iteration_s[mine], members.job[mine]))]
+    jobs, first = np.unique(members.job[order], return_index=True)
+    largest = np.zeros(problem.jobs.count)
+    largest[jobs] = gpus[order[first]]
+    return largest
 
 
 def _fitting(problem: RoundProblem, free: Floats) -> Bools:

@@ -267,9 +267,10 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
     stays = np.flatnonzero(jobs.running).tolist()
     ways += [(job, float(jobs.stay_iteration_s[job]), False) for job in stays]
     held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], jobs.count)
-    sizes = {job: {*table.gpus[table.job == job].tolist()} for job in range(jobs.count)}
-    for job in stays:
-        sizes[job].add(int(held[job]))
+    gpus = [*table.gpus.tolist(), *(float(held[job]) for job in stays)]
+    sizes = {job: [] for job in range(jobs.count)}
+    for (job, pace_s, _), size in zip(ways, gpus, strict=True):
+        sizes[job].append((size, pace_s))
     usable = problem.nodes.open | np.isin(np.arange(problem.nodes.count), problem.holds.node)
     all_gpus = problem.nodes.capacity[problem.nodes.node_class[usable], 0].sum()
     for at, (job, pace_s, starts) in enumerate(ways):
@@ -278,8 +279,10 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
         best_s = min(it for other, it, _ in ways if other == job)
         least, wide_s = (0.1, 600.0) if starts else (0.2, 900.0)
         least_s = least * round_s
-        if len(sizes[job]) == 1 and problem.nodes.classes == 1 and not is_scattered(problem):
-            least_s += wide_s * max(sizes[job]) / max(1.0, all_gpus)
+        smallest, its_s = min(sizes[job])
+        rigid = not any(size > smallest and other_s < its_s for size, other_s in sizes[job])
+        if rigid and problem.nodes.classes == 1 and not is_scattered(problem):
+            least_s += wide_s * smallest / max(1.0, all_gpus)
         worth = max(saved[at], least_s * best_s / pace_s) / held_s**0.5
         assert level.value[at] == pytest.approx(worth)
 
