@@ -16,7 +16,7 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows, of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
-from formulations.objectives.scattered import is_scattered, place_s
+from formulations.objectives.scattered import is_scattered, place_s, usable
 from formulations.parameters import LOOKAHEAD, LookaheadParams
 from formulations.round.tables import Level, RoundProblem
 
@@ -172,13 +172,6 @@ def _takes_all(problem: RoundProblem) -> Bools:
     every = np.ones(problem.jobs.count, dtype=bool)
     every[members.job[some]] = False
     return every
-
-
-def usable(problem: RoundProblem) -> Bools:
-    """Return which nodes are open or hold a job, shape (N,)."""
-    usable: Bools = problem.nodes.open.copy()
-    usable[problem.holds.node] = True
-    return usable
 
 
 def backlog_prices(problem: RoundProblem, params: LookaheadParams = LOOKAHEAD) -> list[PricePath]:

@@ -13,8 +13,8 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.columns import of_tables
 from formulations.objectives import seconds_left
-from formulations.objectives.lookahead import gpus_of_members, saved_s, usable
-from formulations.objectives.scattered import is_scattered
+from formulations.objectives.lookahead import gpus_of_members, saved_s
+from formulations.objectives.scattered import is_scattered, usable
 from formulations.parameters import SAVED_TIME, SavedTimeParams
 from formulations.round.tables import Level, RoundProblem
 

@@ -26,9 +26,7 @@ def is_scattered(problem: RoundProblem) -> bool:
     waiting = ~problem.jobs.running
     if problem.shared.count or problem.candidates.mixed.any() or not waiting.any():
         return False
-    usable = nodes.open.copy()
-    usable[problem.holds.node] = True
-    held = nodes.node_class[usable]
+    held = nodes.node_class[usable(problem)]
     for node_class in range(nodes.classes):
         most = _largest(problem, node_class)
         if most.sum() > nodes.capacity[node_class, 0] * (held == node_class).sum():
@@ -37,6 +35,13 @@ def is_scattered(problem: RoundProblem) -> bool:
     free = np.where(nodes.open, every - problem.held()[:, 0], 0.0)
     left_out = waiting & _fitting(problem, every) & ~_fitting(problem, free)
     return bool(left_out.any())
+
+
+def usable(problem: RoundProblem) -> Bools:
+    """Return which nodes are open or hold a job, shape (N,)."""
+    usable: Bools = problem.nodes.open.copy()
+    usable[problem.holds.node] = True
+    return usable
 
 
 def _largest(problem: RoundProblem, node_class: int) -> Floats:

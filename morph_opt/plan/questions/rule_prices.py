@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -84,7 +85,9 @@ def _groups(runs: Sequence[Rows]) -> dict[str, Callable[[Rows], Rows]]:
     common = sorted(set.intersection(*queues)) if queues else []
     found: dict[str, Callable[[Rows], Rows]] = {"all jobs": lambda jobs: jobs}
     for queue in common if len(common) > 1 else ():
-        found[f"queue {queue}"] = lambda jobs, queue=queue: [  # type: ignore[misc]
-            row for row in jobs if row.tenant == queue
-        ]
+        found[f"queue {queue}"] = partial(_of_queue, queue)
     return found
+
+
+def _of_queue(queue: str, jobs: Rows) -> Rows:
+    return [row for row in jobs if row.tenant == queue]
