@@ -1,24 +1,29 @@
-"""Bound of plans: prices of GPUs over time, with the starts of wide jobs enumerated.
+"""Bound of plans: prices of GPUs over time, and of instants at which a wide job excludes others.
 
-Let p >= 0 be prices of a GPU-second of each node class, constant within a slot of time and 0 beyond
-the slots. The cheapest start of each job, by itself, with the price of what it holds, less what the
-free GPUs are worth, bounds the cost of every plan from below (Everett 1963), whatever the instants
-of its starts: within a slot cost and price are linear, so that the begins and ends of slots, before
-and after the run time, are the only starts to try. This splits a job that needs most of the cluster
-over time; so the starts of the widest jobs are confined to one interval after the other, all of
-them in one array, and the least bound counts.
+Let p >= 0 be prices of a GPU-second of each node class, and of a second of rows of ways that
+exclude each other, constant within a slot of time and 0 beyond the slots. The cheapest start of
+each job, by itself, with the price of what it holds, less what free GPUs and seconds are worth,
+bounds the cost of every plan from below (Everett 1963), whatever the instants of its starts: within
+a slot cost and price are linear, so that the begins and ends of slots, before and after the run
+time, are the only starts to try. Prices of GPUs alone let nearly all of a job of the whole cluster
+run next to a small one; rows of a small job and of the wide ones that do not fit next to it forbid
+that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.ahead.tasks import Outlook, PlanParams, Task
+from formulations.ahead.tasks import Outlook, PlanParams, Start, Task
 from formulations.arrays import Bools, Floats, Ints
 from formulations.tolerances import FEASIBILITY, ROUNDING, SAME_INSTANT_S
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,53 +34,50 @@ class Slots:
 
     Parameters
     ----------
-    length_s
-        Length of each slot, shape (S,).
+    edge_s
+        Begin of the first slot, which is now, and the end of each, shape (S + 1,).
     free
         Free GPU-seconds by class and slot, shape (C, S).
+    most
+        GPUs of each class, at least 1, shape (C,).
     job
         Job of each way, ascending from 0, shape (W,).
     gpus
         GPUs of each way by class, shape (W, C).
+    run_s
+        Run time of each way, shape (W,).
     start_s
         Starts in seconds from now, shape (W, M).
     cost
         Their costs, shape (W, M); inf where GPUs or the latest start forbid them.
-    held_s
-        Seconds of each slot that a way holds its GPUs after a start, shape (W, M, S).
     """
 
-    length_s: Floats
+    edge_s: Floats
     free: Floats
+    most: Floats
     job: Ints
     gpus: Floats
+    run_s: Floats
     start_s: Floats
     cost: Floats
-    held_s: Floats
+
+    def held_s(self, start_s: Floats) -> Floats:
+        """Return the seconds of each slot that ways hold their GPUs, shape (W, S)."""
+        begin, end = start_s[:, None], (start_s + self.run_s)[:, None]
+        span = np.minimum(end, self.edge_s[1:]) - np.maximum(begin, self.edge_s[:-1])
+        return np.asarray(np.maximum(0.0, span))
 
 
-def slots_of(instants_s: Iterable[float], most: int) -> Floats:
-    """Return the ends of at most ``most`` slots out of the instants, ever farther apart.
+def slot_ends(tasks: Sequence[Task], plan: Sequence[Start], most: int) -> Floats:
+    """Return the ends of at most ``most`` slots up to the end of a plan.
 
-    Each is later than the one before by a factor; the least factor that leaves few enough counts.
+    They are halfway between slots of equal lengths and of equal numbers of starts and ends.
     """
-    known = np.unique([one for one in instants_s if SAME_INSTANT_S < one < np.inf])
-    if known.size <= most:
-        return known
-    low, high = 1.0, 2.0 * float(known[-1] / known[0])
-    for _ in range(40):
-        factor = float(np.sqrt(low * high))
-        low, high = (low, factor) if _thinned(known, factor).size <= most else (factor, high)
-    return _thinned(known, high)
-
-
-def _thinned(known: Floats, factor: float) -> Floats:
-    kept, least = [], 0.0
-    for one in known.tolist():
-        if one >= least:
-            kept.append(one)
-            least = one * factor
-    return np.asarray(kept)
+    start_s = [start.start_s for start in plan]
+    end_s = [one.start_s + job.ways[one.way].run_s for job, one in zip(tasks, plan, strict=True)]
+    parts = np.arange(1, most + 1) / most
+    instants = np.quantile([*start_s, *end_s], parts)
+    return np.unique(0.5 * (instants + parts * max(end_s)))
 
 
 def slots(outlook: Outlook, tasks: Sequence[Task], ends_s: Floats, late: float) -> Slots:
@@ -92,7 +94,7 @@ def slots(outlook: Outlook, tasks: Sequence[Task], ends_s: Floats, late: float) 
     ways = [(job, one, way) for job, one in enumerate(tasks) for way in one.ways]
     gpus = np.zeros((len(ways), outlook.free.shape[1]))
     start_s = np.empty((len(ways), 2 * edge_s.size + 2))
-    cost, held_s = np.empty(start_s.shape), np.empty((*start_s.shape, ends_s.size))
+    cost = np.empty(start_s.shape)
     for row, (_, one, way) in enumerate(ways):
         fits = np.ones(outlook.begin_s.size, dtype=bool)
         for kind, count in way.need:
@@ -102,7 +104,7 @@ def slots(outlook: Outlook, tasks: Sequence[Task], ends_s: Floats, late: float) 
         first_s = float(outlook.begin_s[fits.argmax()]) if fits.any() else np.inf
         first_s = max(first_s, one.after_s)
         if first_s > one.latest_s + SAME_INSTANT_S or first_s == np.inf:
-            start_s[row], cost[row], held_s[row] = 0.0, np.inf, 0.0
+            start_s[row], cost[row] = 0.0, np.inf
             continue
         points = np.concatenate([edge_s, edge_s - way.run_s, [one.due_s, one.latest_s]])
         fine = (points >= first_s) & (points <= one.latest_s) & (points < np.inf)
@@ -110,12 +112,10 @@ def slots(outlook: Outlook, tasks: Sequence[Task], ends_s: Floats, late: float) 
         start_s[row] = points
         over_s = np.maximum(0.0, points - one.due_s)
         cost[row] = one.weight * (points + way.run_s - one.least_s + late * over_s)
-        begin, end = start_s[row][:, None], start_s[row][:, None] + way.run_s
-        span = np.minimum(end, edge_s[1:]) - np.maximum(begin, edge_s[:-1])
-        held_s[row] = np.maximum(0.0, span)
     job = np.asarray([job for job, _, _ in ways], dtype=np.int64)
-    length_s, free = np.diff(edge_s), _free_gpu_s(outlook, edge_s)
-    return Slots(length_s, free, job, gpus, start_s, cost, held_s)
+    run_s = np.asarray([way.run_s for _, _, way in ways])
+    free, most = _free_gpu_s(outlook, edge_s), np.maximum(1.0, outlook.free[-1])
+    return Slots(edge_s, free, most, job, gpus, run_s, start_s, cost)
 
 
 def _free_gpu_s(outlook: Outlook, edge_s: Floats) -> Floats:
@@ -129,134 +129,131 @@ def _free_gpu_s(outlook: Outlook, edge_s: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Boxes:
-    """Combinations of intervals to which the starts of jobs are confined, B of them.
+class _Places:
+    """Instants of ways in slots.
 
     Parameters
     ----------
-    first, last
-        First and last start of each way that is allowed, shape (B, W).
-    prices
-        Prices to begin with, shape (B, C, S).
-    bound
-        Known bound of each, shape (B,).
+    length_s
+        Length of each slot, shape (S,).
+    at
+        Position of each instant's slot in an array of ways and slots, shape (W, M).
+    part_s
+        Seconds from the begin of the slot, shape (W, M).
     """
 
-    first: Ints
-    last: Ints
-    prices: Floats
-    bound: Floats
+    length_s: Floats
+    at: Ints
+    part_s: Floats
 
-    def taken(self, which: Bools | Ints) -> _Boxes:
-        """Return some of the combinations."""
-        return _Boxes(self.first[which], self.last[which], self.prices[which], self.bound[which])
+    @classmethod
+    def of(cls, problem: Slots, after_s: float | Floats) -> _Places:
+        """Return the places of some seconds after each start."""
+        instant_s, edge_s = problem.start_s + after_s, problem.edge_s
+        length_s = np.diff(edge_s)
+        slot = np.clip(np.searchsorted(edge_s, instant_s, side="right") - 1, 0, length_s.size - 1)
+        part_s = np.minimum(instant_s - edge_s[slot], length_s[slot])
+        return cls(length_s, np.arange(len(slot))[:, None] * length_s.size + slot, part_s)
+
+    def summed(self, price: Floats) -> Floats:
+        """Return the sum of prices of ways by slot, shape (W, S), from now to each instant."""
+        worth = price * self.length_s
+        before = np.cumsum(worth, axis=1) - worth
+        return np.asarray(before.take(self.at) + price.take(self.at) * self.part_s)
 
 
 def bound_of(problem: Slots, value: float, params: PlanParams) -> float:
     """Return a lower bound on the cost of every plan; inf if there is none.
+
+    Supergradient steps of Polyak's length in deflected directions (Camerini, Fratta and Maffioli
+    1975) raise it.
 
     Parameters
     ----------
     value
         Cost of a plan; the search ends when the bound is close to that.
     """
-    ways, points = problem.cost.shape
-    zero = np.zeros((1, ways), dtype=np.int64)
-    prices = np.zeros((1, *problem.free.shape))
-    found = _Boxes(zero, zero + points - 1, prices, np.full(1, -np.inf))
-    target = value * (1.0 - params.close)
-    found = _priced(problem, found, target, params.steps)
-    done = np.inf
-    for way in _wide(problem, params):
-        is_open = found.bound < target
-        done = min(done, float(found.bound[~is_open].min(initial=np.inf)))
-        found = found.taken(is_open)
-        children = _branched(problem, found, way)
-        if not 0 < children.bound.size <= params.nodes:
-            break
-        found = _priced(problem, children, target, params.fixed_steps)
-    return min(done, float(found.bound.min(initial=np.inf)))
-
-
-def _wide(problem: Slots, params: PlanParams) -> list[int]:
-    """Return the ways of the widest jobs, whose starts are confined, the widest first."""
-    gpus = problem.gpus.sum(axis=1)
-    most = params.wide * float((problem.free.sum(axis=0) / problem.length_s).max())
-    order = np.lexsort([np.arange(gpus.size), -gpus])
-    alone = np.bincount(problem.job)[problem.job] == 1
-    return [way for way in order.tolist() if gpus[way] >= most and alone[way]][: params.fixed]
-
-
-def _branched(problem: Slots, found: _Boxes, way: int) -> _Boxes:
-    """Return each combination with every interval between two starts of a way, and the last start.
-
-    After the last start, which is beyond the slots, cost rises and prices are 0.
-    """
-    start_s = problem.start_s[way]
-    fresh = np.flatnonzero(np.append(np.diff(start_s) > 0.0, True))
-    many = found.bound.size
-    which, at = np.repeat(np.arange(many), fresh.size), np.tile(fresh, many)
-    boxes = found.taken(which)
-    boxes.first[:, way] = at
-    boxes.last[:, way] = np.minimum(at + 1, start_s.size - 1)
-    return boxes
-
-
-def _priced(problem: Slots, boxes: _Boxes, target: float, steps: int) -> _Boxes:
-    """Raise the bounds of combinations by supergradient steps (Polyak) at prices >= 0."""
-    many, classes, slots_ = boxes.prices.shape
-    ways, points = problem.cost.shape
+    use, limit = _rows(problem)
     first = np.flatnonzero(np.diff(problem.job, prepend=-1))
-    number = np.arange(points)
-    cost = np.broadcast_to(problem.cost, (many, ways, points)).copy()
-    for way in np.flatnonzero((boxes.first > 0).any(axis=0)).tolist():
-        inside = number >= boxes.first[:, way, None]
-        inside &= number <= boxes.last[:, way, None]
-        cost[:, way] = np.where(inside, cost[:, way], np.inf)
-    flat = problem.held_s.reshape(-1, slots_)
-    prices, best = boxes.prices.copy(), boxes.prices.copy()
-    bound, scale = boxes.bound.copy(), np.ones(many)
-    rows, at = np.arange(many)[:, None], np.arange(ways)[None]
-    for _ in range(steps):
-        reduced = cost.copy()
-        for kind in range(classes):
-            charge = (flat @ prices[:, kind].T).T.reshape(many, ways, points)
-            reduced += problem.gpus[:, kind, None] * charge
-        point = reduced.argmin(axis=2)
-        least = reduced[rows, at, point]
-        of_job = np.minimum.reduceat(least, first, axis=1)
-        worth = (prices * problem.free).sum(axis=(1, 2))
-        total = of_job.sum(axis=1)
-        sums = np.abs(np.where(np.isfinite(of_job), of_job, 0.0)).sum(axis=1) + worth
-        reached = total - worth - ROUNDING * sums
-        better = reached > bound
-        bound = np.where(better, reached, bound)
-        best[better] = prices[better]
-        scale = np.where(better, np.minimum(1.0, 1.5 * scale), 0.7 * scale)
-        active = bound < target
-        if not active.any():
+    ways = np.arange(problem.job.size)
+    begins, ends = (_Places.of(problem, s) for s in (0.0, problem.run_s[:, None]))
+    scale = np.ones((len(limit), 1))
+    scale[: problem.most.size] = np.sqrt(ways.size)
+    prices = best = direction = np.zeros(limit.shape)
+    target, bound, length, stalled = value * (1.0 - params.close), -np.inf, 1.0, 0
+    for _ in range(params.steps):
+        price = use.T @ prices
+        reduced = problem.cost + ends.summed(price) - begins.summed(price)
+        point = reduced.argmin(axis=1)
+        least = reduced[ways, point]
+        of_job = np.minimum.reduceat(least, first)
+        if not np.isfinite(of_job).all():
+            return np.inf
+        worth = float((prices * limit).sum())
+        reached = float(of_job.sum()) - worth
+        reached -= ROUNDING * (float(np.abs(of_job).sum()) + worth)
+        stalled += 1
+        if reached > bound:
+            bound, best, stalled = reached, prices, 0
+        if bound >= target:
             break
-        slope = np.broadcast_to(-problem.free, prices.shape).copy()
-        chosen = _cheapest(least, of_job, problem.job)
-        for kind in range(classes):
-            used = np.where(chosen, problem.gpus[:, kind], 0.0)
-            slope[:, kind] += np.einsum("bw,bws->bs", used, problem.held_s[at, point])
+        if stalled == params.patience:
+            length, stalled = params.shorter * length, 0
+            prices = 0.5 * (prices + best)
+        held_s = problem.held_s(problem.start_s[ways, point])
+        held_s[~_cheapest(least, of_job, problem.job)] = 0.0
+        slope = use @ held_s - limit
         slope[(prices <= 0.0) & (slope < 0.0)] = 0.0
-        size = (slope**2).sum(axis=(1, 2))
-        missing = np.where(active & np.isfinite(reached), target - reached, 0.0)
-        step = np.divide(scale * missing, size, out=np.zeros(many), where=size > 0.0)
-        if not (step > 0.0).any():
+        direction = scale * slope + params.inertia * direction
+        rise = float((slope * direction).sum())
+        if rise <= 0.0:
+            direction = scale * slope
+            rise = float((slope * direction).sum())
+        if rise <= 0.0:
             break
-        prices = np.maximum(0.0, prices + step[:, None, None] * slope)
-    return _Boxes(boxes.first, boxes.last, best, bound)
+        prices = np.maximum(0.0, prices + length * (target - reached) / rise * direction)
+    return bound
+
+
+def _rows(problem: Slots) -> tuple[sparse.csr_array, Floats]:
+    """Return the use of rows by ways, shape (R, W), and their limits in seconds, shape (R, S).
+
+    The first rows are the GPUs of each class, relative to all of the class. Each other row has ways
+    that exclude each other at any instant: those of one job, and of wide jobs that do not fit next
+    to it. A way is wide if it takes more than half of a class.
+    """
+    # Loaded with the first bound: replays without a solver start without scipy.
+    from scipy import sparse
+
+    job, count = problem.job, int(problem.job[-1]) + 1
+    share = problem.gpus / problem.most
+    use = [sparse.csr_array(share.T)]
+    for mine in share.T:
+        wide = np.flatnonzero(mine > 0.5)
+        least, largest = np.full(count, np.inf), np.zeros(count)
+        np.minimum.at(least, job, np.where(mine > 0.0, mine, np.inf))
+        np.maximum.at(largest, job, mine)
+        rows = np.flatnonzero((largest > 0.0) & (largest <= 0.5))
+        excluded = least[rows, None] + mine[wide] > 1.0 + FEASIBILITY
+        rows, excluded = rows[excluded.any(axis=1)], excluded[excluded.any(axis=1)]
+        row_of = np.full(count, -1)
+        row_of[rows] = np.arange(rows.size)
+        own = np.flatnonzero((row_of[job] >= 0) & (mine > 0.0))
+        row, at = np.nonzero(excluded)
+        # The last row has the wide ways alone, of which any two exclude each other.
+        row = np.concatenate([row_of[job[own]], row, np.full(wide.size, rows.size)])
+        way = np.concatenate([own, wide[at], wide])
+        shape = rows.size + (wide.size > 1), job.size
+        kept = row < shape[0]
+        use.append(sparse.csr_array((np.ones(kept.sum()), (row[kept], way[kept])), shape=shape))
+    limits = [problem.free / problem.most[:, None]]
+    limits.append(np.tile(np.diff(problem.edge_s), (sum(one.shape[0] for one in use[1:]), 1)))
+    return sparse.csr_array(sparse.vstack(use)), np.concatenate(limits)
 
 
 def _cheapest(least: Floats, of_job: Floats, job: Ints) -> Bools:
-    """Return the first of the cheapest ways of each job, shape (B, W); none where it is inf."""
-    is_best = (least == of_job[:, job]) & np.isfinite(least)
-    if job.size == of_job.shape[1]:
-        return np.asarray(is_best)
-    rank = np.cumsum(is_best, axis=1)
-    first = np.flatnonzero(np.diff(job, prepend=-1))
-    before = np.concatenate([np.zeros((len(rank), 1), dtype=rank.dtype), rank], axis=1)[:, first]
-    return np.asarray(is_best & (rank == before[:, job] + 1))
+    """Return the first of the cheapest ways of each job, shape (W,)."""
+    best = np.flatnonzero(least == of_job[job])
+    chosen = np.zeros(job.size, dtype=bool)
+    chosen[best[np.unique(job[best], return_index=True)[1]]] = True
+    return chosen

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
+from formulations.ahead.bundles import bundled, guided
 from formulations.ahead.tasks import Outlook, PlanParams, Start, Task
 from formulations.ahead.timeline import Timeline, placed
 from formulations.tolerances import SAME_INSTANT_S
@@ -32,10 +34,34 @@ def planned(
     known
         Start of each task in an earlier plan; None for none.
     """
+    orders = [*_orders(tasks, known)]
+    if len(tasks) > params.bundles:
+        orders.append(_guide(outlook, tasks, params))
+    return _improved(outlook, tasks, orders, params)
+
+
+def _guide(outlook: Outlook, tasks: Sequence[Task], params: PlanParams) -> list[int]:
+    """Return an order of tasks by a plan of bundles."""
+    fewer, bundles, members = bundled(outlook, tasks, params)
+    orders = _orders(bundles, [None] * len(bundles))
+    plan, _ = _improved(fewer, bundles, [*orders], params)
+    after_s, order = guided(tasks, members, plan, params.late)
+    held = [replace(one, after_s=s) for one, s in zip(tasks, after_s, strict=True)]
+    found, _ = scheduled(outlook, held, order, params.late, (len(tasks) + 1, inf))
+    return sorted(range(len(tasks)), key=lambda at: (found[at].start_s, at))
+
+
+def _improved(
+    outlook: Outlook, tasks: Sequence[Task], orders: Sequence[list[int]], params: PlanParams
+) -> tuple[list[Start], Cost]:
+    """Return the plan of the best of some orders after moves of jobs in it, and its cost.
+
+    Jobs with more work, which cost others more, are moved more often.
+    """
     best: list[int] = []
     plan: list[Start] = []
     least: Cost = (len(tasks) + 1, inf)
-    for order in _orders(tasks, known):
+    for order in orders:
         found, cost = scheduled(outlook, tasks, order, params.late, least)
         if cost < least:
             best, plan, least = order, found, cost
@@ -43,12 +69,14 @@ def planned(
     if count < 2 or least == (0, 0.0):
         return plan, least
     draw = np.random.default_rng(0)
+    often = np.cumsum(np.sqrt([one.work for one in tasks]))
     for _ in range(min(params.moves, params.placements // count)):
-        one, where = draw.integers(count, size=2).tolist()
-        if one == where:
+        one = min(int(np.searchsorted(often, draw.random() * often[-1])), count - 1)
+        here, where = best.index(one), int(draw.integers(count))
+        if here == where:
             continue
         order = best[:]
-        order.insert(where, order.pop(one))
+        order.insert(where, order.pop(here))
         found, cost = scheduled(outlook, tasks, order, params.late, least)
         if cost <= least:
             best, plan, least = order, found, cost
@@ -64,17 +92,9 @@ def _orders(tasks: Sequence[Task], known: Sequence[Start | None]) -> Iterator[li
 
     yield sorted(jobs, key=lambda at: (known_s(at), tasks[at].due_s, at))
     yield sorted(jobs, key=lambda at: (tasks[at].due_s, at))
-    for size in (_work, _run_s):
-        yield sorted(jobs, key=lambda at: (size(tasks[at]), at))
-        yield sorted(jobs, key=lambda at: (tasks[at].due_s > 0.0, size(tasks[at]), at))
-
-
-def _work(one: Task) -> float:
-    return min(way.gpus * way.run_s for way in one.ways)
-
-
-def _run_s(one: Task) -> float:
-    return one.least_s
+    for size in ([one.work for one in tasks], [one.least_s for one in tasks]):
+        yield sorted(jobs, key=lambda at: (size[at], at))
+        yield sorted(jobs, key=lambda at: (tasks[at].due_s > 0.0, size[at], at))
 
 
 def scheduled(

@@ -17,29 +17,32 @@ class PlanParams(Params):
     late: float = number(10.0, 1)
     """Cost of a second of waiting after the due instant, in seconds of waiting before it."""
 
-    moves: int = 200
+    moves: int = 400
     """Largest number of moves of the local search."""
 
     placements: int = 12_000
     """Largest number of jobs placed in timelines over all moves."""
 
-    slots: int = number(32, 1)
+    bundles: int = 32
+    """Number of jobs from which narrow ones are bundled for a first plan, and of bundles."""
+
+    narrow: float = above(0.0625, 0, 1)
+    """Share of the GPUs below which a job is narrow."""
+
+    slots: int = number(48, 1)
     """Largest number of slots of time in which prices are constant."""
 
-    steps: int = 60
-    """Evaluations of the bound at prices before wide jobs are fixed."""
+    steps: int = 300
+    """Largest number of steps of the bound's prices."""
 
-    fixed_steps: int = 25
-    """The same after each of them is."""
+    patience: int = number(15, 1)
+    """Steps without a better bound after which steps get shorter."""
 
-    wide: float = above(0.25, 0, 1)
-    """Share of the GPUs from which a job is wide."""
+    shorter: float = above(0.7, 0, 1)
+    """Factor by which they do."""
 
-    fixed: int = 2
-    """Largest number of wide jobs whose slots are enumerated."""
-
-    nodes: int = number(400, 1)
-    """Largest number of combinations of their slots."""
+    inertia: float = 0.9
+    """Share of the last direction in the next one."""
 
     close: float = 0.002
     """Gap at which the search for a bound ends."""
@@ -98,6 +101,11 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "least_s", min(way.run_s for way in self.ways))
+
+    @property
+    def work(self) -> float:
+        """Least GPU-seconds of any way."""
+        return min(way.gpus * way.run_s for way in self.ways)
 
     def cost(self, start_s: float, way: Way, late: float) -> float:
         """Return the cost of a start: waiting, a longer run time, and lateness."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import inf
 
@@ -35,19 +35,18 @@ class Timeline:
         Only begins of intervals and ``after_s`` need a try: within an interval, and over those that
         follow, an earlier start is never worse.
         """
-        begin_s, run_s, need = self.begin_s, way.run_s - SAME_INSTANT_S, way.need
+        begin_s, run_s = self.begin_s, way.run_s - SAME_INSTANT_S
         last = len(begin_s) - 1
-        k = 0
-        while k < last and begin_s[k + 1] <= after_s:
-            k += 1
-        start_s = max(begin_s[k], after_s)
-        rows = [(self.free[kind], gpus - FEASIBILITY) for kind, gpus in need]
-        while k <= last:
+        first = max(0, bisect_right(begin_s, after_s) - 1)
+        start_s = max(begin_s[first], after_s)
+        rows = [(self.free[kind], gpus - FEASIBILITY) for kind, gpus in way.need]
+        for k in range(first, last + 1):
             if begin_s[k] >= start_s + run_s:
-                return start_s
-            if any(row[k] < gpus for row, gpus in rows):
-                start_s = begin_s[k + 1] if k < last else inf
-            k += 1
+                break
+            for row, gpus in rows:
+                if row[k] < gpus:
+                    start_s = begin_s[k + 1] if k < last else inf
+                    break
         return start_s
 
     def take(self, way: Way, start_s: float) -> None:

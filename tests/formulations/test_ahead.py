@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations, product
 from math import inf
 
 import numpy as np
 import pytest
 
-from formulations.ahead.bound import bound_of, slots, slots_of
+from formulations.ahead.bound import bound_of, slot_ends, slots
 from formulations.ahead.search import planned, scheduled
 from formulations.ahead.tasks import PLAN, Outlook, Start, Task, Way, cost_of
 from formulations.ahead.timeline import Timeline, compacted, placed
@@ -84,8 +85,7 @@ def test_plans_and_bounds_against_all_starts(block: int) -> None:
         if classes == 1:  # some list gives an optimum, as GPUs only become free
             assert cost == pytest.approx(least)
         for most in (2, 32):
-            ends_s = slots_of([*range(1, HORIZON)], most)
-            assert ends_s.size <= most
+            ends_s = np.linspace(0.0, HORIZON, most + 1)[1:]
             assert bound_of(slots(outlook, tasks, ends_s, LATE), cost, PLAN) <= least + 1e-6
 
 
@@ -95,7 +95,7 @@ def gaps(worlds: int) -> Iterator[float]:
         outlook, tasks = drawn(seed)
         lists = (list(order) for order in permutations(range(len(tasks))))
         costs = [scheduled(outlook, tasks, order, LATE, (99, inf))[1][1] for order in lists]
-        found = slots(outlook, tasks, slots_of(range(1, 2 * HORIZON), 32), LATE)
+        found = slots(outlook, tasks, np.arange(1.0, 2.0 * HORIZON), LATE)
         bound = bound_of(found, min(costs), PLAN)
         yield (min(costs) - bound) / max(1.0, min(costs))
 
@@ -142,10 +142,33 @@ def test_a_way_that_fits_at_no_time_has_no_start() -> None:
     assert bound_of(slots(outlook, [never], np.asarray([5.0]), LATE), 1.0, PLAN) == inf
 
 
-def test_slots_get_longer_and_end_at_instants_that_were_given() -> None:
-    instants = np.random.default_rng(0).uniform(1.0, 1e5, 300)
-    ends_s = slots_of([*instants.tolist(), inf, 0.0], 16)
-    assert 10 <= ends_s.size <= 16
-    assert set(ends_s.tolist()) <= set(instants.tolist())
-    ratios = ends_s[1:] / ends_s[:-1]
-    assert ratios.min() > 1.1
+def test_slots_end_with_the_plan_and_are_shorter_where_more_happens() -> None:
+    tasks = [Task((Way(((0, 1.0),), 10.0),)) for _ in range(50)]
+    plan = [Start(float(at), 0) for at in range(49)] + [Start(990.0, 0)]
+    ends_s = slot_ends(tasks, plan, 16)
+    assert ends_s.size == 16
+    assert ends_s[-1] == 1000.0
+    assert np.diff(ends_s)[0] < 0.7 * 1000.0 / 16
+
+
+def test_many_jobs_are_planned_by_bundles_and_the_bound_is_close() -> None:
+    draw = np.random.default_rng(1)
+    outlook = Outlook(np.arange(0.0, 6400.0, 100.0), np.arange(4.0, 260.0, 4.0)[:, None])
+    tasks = [
+        Task(
+            (Way(((0, float(2 ** draw.integers(0, 4))),), float(draw.integers(10, 100)) * 60.0),),
+            due_s=float(draw.uniform(-4000.0, 20000.0)),
+        )
+        for _ in range(80)
+    ]
+    tasks += [Task((Way(((0, gpus),), 3600.0),), due_s=0.0) for gpus in (128.0, 192.0, 256.0)]
+    known: list[Start | None] = [None] * len(tasks)
+    plan, (missed, cost) = planned(outlook, tasks, known, PLAN)
+    assert missed == 0
+    assert cost == pytest.approx(cost_of(tasks, plan, LATE))
+    again = compacted(outlook, tasks, plan)
+    assert all(new.start_s <= old.start_s for old, new in zip(plan, again, strict=True))
+    _, (_, alone) = planned(outlook, tasks, known, replace(PLAN, bundles=1000))
+    assert cost < alone
+    bound = bound_of(slots(outlook, tasks, slot_ends(tasks, plan, 48), LATE), cost, PLAN)
+    assert 0.85 * cost < bound <= cost

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from formulations.ahead.bound import bound_of, slots, slots_of
+from formulations.ahead.bound import bound_of, slot_ends, slots
 from formulations.ahead.search import planned
 from formulations.ahead.tasks import PLAN, Outlook, PlanParams, Start, Task, Way, cost_of
 from formulations.ahead.timeline import Timeline, compacted, placed
@@ -377,10 +377,8 @@ def _report(
     cost = cost_of(tasks, [start for _, start in pairs], params.late)
     if not tasks or cost <= 0.0:
         return StartPlan(starts, len(tasks), cost, 0.0)
-    spans = [(start.start_s, one.ways[start.way].run_s) for one, start in pairs]
-    instants = [*posed.outlook.begin_s.tolist(), *(way.run_s for one in tasks for way in one.ways)]
-    instants += [at_s for start_s, run_s in spans for at_s in (start_s, start_s + run_s)]
-    parts = slots(posed.outlook, tasks, slots_of(instants, params.slots), params.late)
+    ends_s = slot_ends(tasks, [start for _, start in pairs], params.slots)
+    parts = slots(posed.outlook, tasks, ends_s, params.late)
     bound = bound_of(parts, cost, params)
     return StartPlan(starts, len(tasks), cost, max(0.0, bound))
 
