@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -84,11 +85,9 @@ def losses_of(
             continue
         job = known[one.intent.job]
         gpus = 0 if job.running is None else job.running.placement.gpus
-        saved_s = job.last_start_s if job.checkpointed_s is None else job.checkpointed_s
-        unsaved_s = 0.0 if saved_s is None else max(0.0, state.time_s - saved_s)
         found[one.intent.job] = {
             "restart_gpu_s": gpus * job.restart_s / settings.margin,
-            "progress_gpu_s": gpus * unsaved_s,
+            "progress_gpu_s": gpus * job.lost_s(state.time_s, math.inf),
         }
     return found
 

@@ -8,7 +8,7 @@ from formulations.round.tables import NONE, Selection
 from morph_opt.core.domain import Allocation, Assignment, Placement
 from morph_opt.moves.answer import Move
 from morph_opt.moves.order import MOVE, START, STOP, Amounts, Change, in_order
-from morph_opt.moves.pose import PosedQuestion, loss_gpu_s, lost_s, restart_s
+from morph_opt.moves.pose import PosedQuestion, loss_gpu_s, restart_s
 
 
 def changes_of(posed: PosedQuestion, selection: Selection) -> list[Change]:
@@ -129,7 +129,7 @@ def carried_out(posed: PosedQuestion, selection: Selection) -> tuple[tuple[Move,
                 after,
                 float(posed.avoided[step.job]) if stopped_for_good else loss,
                 restart_s(known) if cost else 0.0,
-                lost_s(known, posed.state, posed.question.checkpoint_s) if cost else 0.0,
+                known.lost_s(posed.state.time_s, posed.question.checkpoint_s) if cost else 0.0,
                 _why(posed, selection, changes, step.job, step.kind),
             )
         )

@@ -209,25 +209,6 @@ def _concerned(problem: RoundProblem, wanted: Ints, leaving: Ints) -> RoundProbl
     return replace(problem, nodes=replace(nodes, open=nodes.open & needed[nodes.node_class]))
 
 
-def lost_s(known: JobState, state: RoundState, checkpoint_s: float) -> float:
-    """Return the seconds of progress since the last checkpoint of a running job, lost by a move.
-
-    Parameters
-    ----------
-    checkpoint_s
-        Seconds between two checkpoints of jobs that state neither these nor their last checkpoint.
-    """
-    if known.checkpointed_s is not None:
-        return max(0.0, state.time_s - known.checkpointed_s)
-    every_s = checkpoint_s if known.job.checkpoint_s is None else known.job.checkpoint_s
-    if every_s == 0.0 or known.restart_left_s > 0.0:
-        return 0.0
-    ran_s = known.executed_s
-    if known.last_start_s is not None:
-        ran_s = state.time_s - known.last_start_s - known.restart_s
-    return max(0.0, ran_s) % every_s
-
-
 def restart_s(known: JobState) -> float:
     """Return the seconds of start-up of a move, in the same plan on as many GPUs elsewhere."""
     return known.restart_s if known.kept is None else known.prices.migrate_s
@@ -236,7 +217,7 @@ def restart_s(known: JobState) -> float:
 def loss_gpu_s(known: JobState, state: RoundState, checkpoint_s: float) -> float:
     """Return the GPU-seconds that a move of a running job costs."""
     assert known.running is not None
-    seconds = restart_s(known) + lost_s(known, state, checkpoint_s)
+    seconds = restart_s(known) + known.lost_s(state.time_s, checkpoint_s)
     return seconds * known.running.placement.gpus
 
 

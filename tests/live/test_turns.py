@@ -118,19 +118,22 @@ def test_powers_that_are_not_granted_are_not_used(tmp_path: Path) -> None:
             assert 8 * settings().minimum_run_s <= cost["progress_gpu_s"] <= 8 * 90.0
 
 
-@pytest.mark.parametrize("preemptible", [True, False])
-def test_a_job_whose_class_is_not_preemptible_is_not_stopped(
-    tmp_path: Path, preemptible: bool
+@pytest.mark.parametrize(
+    ("preempts", "preemptible"), [("own", True), ("own", False), ("lower", True)]
+)
+def test_a_job_is_stopped_only_where_its_class_allows_it(
+    tmp_path: Path, preempts: str, preemptible: bool
 ) -> None:
-    every = PriorityClass("every", (-1e6, 1e12), preemptible=preemptible)
+    every = PriorityClass("every", (-1e6, 1e12), preempts, preemptible)
     fake = FakeSlurm(2)
     one = controller(tmp_path, fake, Mode(ACT, rules=OperatorRules((every,))), powers=ALL)
     long = [fake.submit(8, 900.0, "morph checkpoint seconds=900") for _ in range(2)]
     steps(one, fake, 30.0)
     submitted(fake, 8, 3)
     steps(one, fake, 60.0)
-    assert any(job.restarts for job in long) is preemptible
-    assert any("loses" in entry for entry in audit(tmp_path)) is preemptible
+    stops = preempts == "own" and preemptible
+    assert any(job.restarts for job in long) is stops
+    assert any("loses" in entry for entry in audit(tmp_path)) is stops
 
 
 def test_round_without_allowed_changes_is_worth_zero(tmp_path: Path) -> None:

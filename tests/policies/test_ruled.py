@@ -19,6 +19,7 @@ from morph_opt.scheduling.decision.rules.model import (
     Rule,
     TenantQuota,
 )
+from morph_opt.scheduling.decision.rules.organisation import PriorityClass
 from morph_opt.scheduling.decision.rules.queues import (
     CohortQuota,
     NodePreference,
@@ -106,6 +107,22 @@ def test_jobs_that_must_stay_are_not_preempted_and_others_are(policy: str) -> No
     )
     assert started(before, policy, NonPreemptible(("kept",))) == {"new": (1,)}
     assert started(before, policy, NonPreemptible(("free",))) == {"new": (0,)}
+
+
+@pytest.mark.parametrize("policy", ["srtf", "tiresias:2d-las", "milp"])
+def test_a_running_job_makes_way_for_higher_classes_alone(policy: str) -> None:
+    """Two long jobs run; a short one arrives."""
+    old = {"iterations": 900, "done": 300.0, "priority": 1.0}
+    long = replace(running("a", {0: range(4)}, **old), attained_gpu_s=90_000.0, last_start_s=0.0)
+    late = replace(running("b", {1: range(4)}, **old), attained_gpu_s=90_000.0, last_start_s=60.0)
+
+    def node(preempts: str, priority: float) -> dict[str, tuple[int, ...]]:
+        classes = PriorityClass("low", (0, 9), preempts), PriorityClass("high", (10, 19))
+        before = state(cluster(4, 4), long, late, queued("new", 4, iterations=2, priority=priority))
+        return started(before, policy, *classes)
+
+    assert node("lower", 1.0) == node("nothing", 1.0) == {}
+    assert set(node("own", 1.0)) == set(node("lower", 10.0)) == {"new"}
 
 
 def test_jobs_prefer_the_first_type_of_their_list() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from morph_opt.core.domain import Cluster, Job, Placement, RoundState, Trace
+from morph_opt.core.domain import Allocation, Assignment, Cluster, Job, Placement, RoundState, Trace
 from morph_opt.replay.run import replay
 from morph_opt.scheduling.decision.rules.audit import audit
 from morph_opt.scheduling.decision.rules.model import (
@@ -167,7 +167,44 @@ class Audited(Policy):
             sizes = sizes_in(plain_view(TABLE, state, rules), state, rules).__getitem__
         found = audit(state, decision.allocation, rules, sizes)
         assert found == (), [str(one) for one in found]
+        for stopped, other in stopped_by_their_class(state, decision.allocation, rules):
+            assert audit(state, other, rules, sizes), f"{stopped} could stay"
         return decision
+
+
+def stopped_by_their_class(
+    state: RoundState, decided: Allocation, rules: OperatorRules
+) -> Iterator[tuple[str, Allocation]]:
+    """Running jobs that are stopped or moved though nodes could hold them, next to higher classes.
+
+    With the decision in which they stay and no job of their class or below starts.
+    """
+    classes = sorted(rules.classes, key=lambda one: one.priorities)
+    rank = {
+        known.job.name: next((at for at, one in enumerate(classes, 1) if one.has(known.job)), 0)
+        for known in state.jobs
+    }
+    before, after = state.held.by_job(), decided.by_job()
+    for name, held in before.items():
+        if not rank[name] or after.get(name) == held or state.failed & {*held.placement.nodes}:
+            continue
+        if name in after and _faster(after[name], held):
+            continue
+        others = [
+            one
+            for one in decided.assignments
+            if one.job != name and (rank[one.job] > rank[name] or before.get(one.job) == one)
+        ]
+        taken = {
+            (node, gpu) for one in others for node, gpus in one.placement.parts for gpu in gpus
+        }
+        if not any((node, gpu) in taken for node, gpus in held.placement.parts for gpu in gpus):
+            yield name, Allocation((*others, held))
+
+
+def _faster(there: Assignment, held: Assignment) -> bool:
+    """All jobs of these replays are faster on more GPUs."""
+    return there.placement.gpus > held.placement.gpus
 
 
 def replayed(

@@ -142,6 +142,27 @@ class JobState:
         """Return the seconds of start-up in a plan and placement; 0 for the current ones."""
         return self.prices.of_start(self.kept, plan, placement)
 
+    def lost_s(self, at_s: float, checkpoint_s: float | None = None) -> float:
+        """Return the seconds of progress since the last checkpoint, which a stop or move loses.
+
+        Parameters
+        ----------
+        at_s
+            Instant of the stop.
+        checkpoint_s
+            Seconds between two checkpoints of jobs that state neither these nor their last one: a
+            guess from their start; inf for all since then. None if these lose nothing.
+        """
+        if self.checkpointed_s is not None:
+            return max(0.0, at_s - self.checkpointed_s)
+        if self.running is None or checkpoint_s is None or self.restart_left_s > 0.0:
+            return 0.0
+        every_s = checkpoint_s if self.job.checkpoint_s is None else self.job.checkpoint_s
+        ran_s = self.executed_s
+        if self.last_start_s is not None:
+            ran_s = at_s - self.last_start_s - self.restart_s
+        return math.fmod(max(0.0, ran_s), every_s) if every_s else 0.0
+
     @property
     def iterations_left(self) -> float:
         """Iterations left to do."""

@@ -25,15 +25,16 @@ from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, Rou
 from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, due_rows
 from morph_opt.scheduling.decision.objective import Objective, goals_of
 from morph_opt.scheduling.decision.promises import Promises
-from morph_opt.scheduling.decision.rules.compile import (
-    apply_rules,
-    preferences,
-    ranks_above,
-    ranks_below,
-)
+from morph_opt.scheduling.decision.rules.compile import apply_rules
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.queues import StartBy
+from morph_opt.scheduling.decision.rules.ranks import (
+    preferences,
+    ranks_above,
+    ranks_below,
+    with_classes_kept,
+)
 from morph_opt.scheduling.decision.usage import current, with_usage
 
 
@@ -276,6 +277,7 @@ class RoundPoser:
             due = self._plans.rows(view.problem, state, rules, self._start_by, cut, share)
         if due.rows or due.reservation or due.ahead:
             view = replace(view, problem=due.applied(view.problem))
+        view = replace(view, problem=with_classes_kept(view.problem, state, rules))
         goals = goals_of(self.objective, view.problem, data)
         goals = with_losses(view.problem, goals, _lost_s(state))
         goals = (*ranks_above(view.problem, state, rules, goals[-1]), *goals)
@@ -302,8 +304,9 @@ def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, i
 
 def _lost_s(state: RoundState) -> Floats:
     """Return the seconds of progress that a stop of each job loses, shape (J,); NaN for none."""
-    since = [known.checkpointed_s for known in state.jobs]
-    return np.asarray([np.nan if at is None else max(0.0, state.time_s - at) for at in since])
+    at_s = state.time_s
+    lost = [np.nan if j.checkpointed_s is None else j.lost_s(at_s) for j in state.jobs]
+    return np.asarray(lost)
 
 
 def _fresh_name(cluster: Cluster) -> str:

@@ -15,6 +15,7 @@ from formulations.round.check import check
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.rules import broken_row, options_in_rules
 from formulations.round.tables import NONE, RoundProblem
+from formulations.tolerances import SAME_SPEED
 from morph_opt.core.domain import (
     Allocation,
     Assignment,
@@ -27,11 +28,13 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.scheduling.decision.placement import to_allocation
-from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_of
+from morph_opt.scheduling.decision.rules.compile import apply_rules
 from morph_opt.scheduling.decision.rules.instants import next_change_s
 from morph_opt.scheduling.decision.rules.model import OperatorRules
+from morph_opt.scheduling.decision.rules.organisation import OWN, class_of
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import NodePreference
+from morph_opt.scheduling.decision.rules.ranks import ranks_of
 from morph_opt.scheduling.decision.rules.recheck import require_kept
 from morph_opt.scheduling.decision.rules.stranded import PossibleSizes
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport, decision_of
@@ -57,7 +60,8 @@ class Ruled(Policy):
     and what it decides is carried out as it is where no rule is in the way. Otherwise it decides
     again: without the jobs that no rule lets start, and first on the nodes that a rule leaves to a
     job, with that job in its queue, then on the others without it. So its own order holds among
-    the jobs of those nodes.
+    the jobs of those nodes. Where it stops a job for others of the same class, that class's jobs
+    are kept first.
 
     Parameters
     ----------
@@ -146,10 +150,16 @@ class Ruled(Policy):
         Every turn hides or pins a job or leaves nodes to a job, so there are few.
         """
         kept: list[Decision] = []
+        held = round_.held(level)
         for turn in range(EFFORT.asks):
             mark = round_.filling.mark()
             asked = self._asked(round_.shown(level, among))
             refused = round_.take(asked.allocation.assignments, among)
+            if round_.stops_any(held):
+                round_.filling.back_to(mark)
+                round_.pin(held)
+                held = ()
+                continue
             if not refused or turn + 1 == EFFORT.asks:
                 return [*kept, asked]
             confined = round_.hide(refused, level, among)
@@ -205,6 +215,8 @@ class _Round:
         self._place = {known.job.name: job for job, known in enumerate(state.jobs)}
         self._rank: list[int] = ranks_of(state, rules)[0].tolist()
         self.levels = sorted(set(self._rank), reverse=True) or [0]
+        classes = (class_of(known.job, rules.classes) for known in state.jobs)
+        self._kept = [one is not None and one.preempts != OWN for one in classes]
         types = [kind.name for kind in state.cluster.node_types]
         self._preferred = [
             (rule.jobs, {types.index(name): at for at, name in enumerate(rule.node_types)})
@@ -275,6 +287,38 @@ class _Round:
     def _may_stay(self, job: int) -> bool:
         stay = int(self._problem.options.stay[job])
         return not self._rows.alone[stay] and not self._rows.breaks(self.filling.choice, stay)
+
+    # --- classes ------------------------------------------------------------------------------
+
+    def held(self, level: int) -> tuple[int, ...]:
+        """Return the running jobs of a rank that may stay and that their own class may not stop."""
+        filling, found = self.filling, list[int]()
+        mark = filling.mark()
+        ranked = [job for job in filling.running if self._rank[job] == level and self._kept[job]]
+        for job in sorted(ranked, key=lambda job: self._state.jobs[job].last_start_s or 0.0):
+            if filling.choice[job] == NONE and self._may_stay(job) and filling.keep(job):
+                found.append(job)
+        filling.back_to(mark)
+        return tuple(found)
+
+    def stops_any(self, jobs: Iterable[int]) -> bool:
+        """Return whether a running job is stopped, or moved to where it is no faster."""
+        choice, problem = self.filling.choice, self._problem
+        pace_s = problem.jobs.stay_iteration_s * (1.0 - SAME_SPEED)
+        return any(
+            choice[job] == NONE
+            or (
+                choice[job] != problem.options.stay[job]
+                and problem.candidates.iteration_s[choice[job]] >= pace_s[job]
+            )
+            for job in jobs
+        )
+
+    def pin(self, jobs: Iterable[int]) -> None:
+        """Keep running jobs where they are."""
+        for job in jobs:
+            if self.filling.keep(job):
+                self._pinned.add(job)
 
     def reason(self, asked: Callable[[str], str] | None) -> Callable[[str], str] | None:
         """Return the policy's reasons, and the reasons of jobs that the rules keep back."""

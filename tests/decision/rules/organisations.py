@@ -156,7 +156,7 @@ def _rules(draw: np.random.Generator, where: Cluster) -> Iterator[Rule]:
             queue = "*" if per == "user" else str(draw.choice(["r", "s*", "root"]))
             yield RunningLimit(per, None if jobs else most, most if jobs else None, queues=(queue,))
     for name, priorities in (("low", (0, 10)), ("mid", (11, 20)), ("high", (21, 29))):
-        preempts = "nothing" if draw.random() < 0.25 else "lower"
+        preempts = str(draw.choice(["lower", "nothing", "own"], p=[0.6, 0.25, 0.15]))
         yield PriorityClass(name, priorities, preempts, bool(draw.random() < 0.75))
     if draw.random() < 0.4:
         yield MinimumRun(100.0)
@@ -181,11 +181,55 @@ class Goals:
     worth: np.ndarray
 
     def of(self, choice: np.ndarray) -> tuple[float, ...]:
-        """Values of a decision, most important first."""
+        """Values of a decision, most important first: what each class keeps, and is worth."""
         value = [self._value(job, int(picked)) for job, picked in enumerate(choice)]
-        rank = self.ranks
-        sums = [sum(v for v, r in zip(value, rank, strict=True) if r >= at) for at in self._levels]
-        return (*sums, sum(value))
+        found: list[float] = []
+        for rank, what in self._steps:
+            if what == "worth":
+                found.append(sum(v for v, r in zip(value, self.ranks, strict=True) if r >= rank))
+            else:
+                weights = self._kept_weights(rank, what)
+                kept = (w for job, w in weights.items() if self._keeps(job, int(choice[job])))
+                found.append(round(sum(kept), 6))
+        return (*found, sum(value))
+
+    def _keeps(self, job: int, picked: int) -> bool:
+        """Whether a running job stays, or moves to where it is faster."""
+        if picked < 0 or picked == int(self.problem.options.stay[job]):
+            return picked >= 0
+        pace_s = float(self.problem.candidates.iteration_s[picked])
+        return pace_s < float(self.problem.jobs.stay_iteration_s[job]) * (1.0 - 1e-9)
+
+    def _kept_weights(self, rank: int, what: str) -> dict[int, float]:
+        """What running jobs of a class count that may be stopped: their losses, or their ages."""
+        now_s = self.world.before.time_s
+        found: dict[int, float] = {}
+        for job, known in enumerate(self.world.before.jobs):
+            if self.ranks[job] == rank and known.running is not None and not self.bound(job):
+                saved_s = now_s if known.checkpointed_s is None else known.checkpointed_s
+                found[job] = known.running.placement.gpus * (known.restart_s + now_s - saved_s)
+        if what == "losses":
+            return found
+
+        def newest_first(job: int) -> tuple[float, ...]:
+            known = self.world.before.jobs[job]
+            assert known.last_start_s is not None
+            return -known.last_start_s, known.job.priority, known.job.weight, -job
+
+        equal = len(found) > len({round(loss, 6) for loss in found.values()})
+        order = sorted(found, key=newest_first) if equal else []
+        return {job: at + 1.0 for at, job in enumerate(order)}
+
+    @cached_property
+    def _steps(self) -> list[tuple[int, str]]:
+        """Class and kind of each goal but the last."""
+        found: list[tuple[int, str]] = []
+        classes = sorted(self.world.rules.classes, key=lambda one: one.priorities)
+        for rank in (*self._levels, self._lowest):
+            if rank > 0 and classes[rank - 1].preempts != "own":
+                found += [(rank, "losses"), (rank, "ages")]
+            found.append((rank, "worth"))
+        return found[:-1]
 
     def stays(self, choice: np.ndarray, below: int) -> float:
         """GPUs on which running jobs of lower classes stay."""
@@ -207,16 +251,15 @@ class Goals:
         return sorted(free, reverse=True)[:-1]
 
     @cached_property
+    def _lowest(self) -> int:
+        free = [one for job, one in enumerate(self.ranks) if not self.bound(job)]
+        return min(free, default=0)
+
+    @cached_property
     def silent(self) -> list[bool]:
-        """Whether each level is of a class that preempts nothing and has jobs that wait."""
+        """Whether each level is of a class that preempts nothing."""
         classes = sorted(self.world.rules.classes, key=lambda one: one.priorities)
-        jobs = list(zip(self.ranks, self.world.before.jobs, strict=True))
-        return [
-            at > 0
-            and classes[at - 1].preempts == "nothing"
-            and any(rank == at and known.running is None for rank, known in jobs)
-            for at in self._levels
-        ]
+        return [at > 0 and classes[at - 1].preempts == "nothing" for at in self._levels]
 
     def best(self, decisions: list[np.ndarray]) -> tuple[float, ...]:
         """Values of the best of some decisions.
@@ -225,9 +268,11 @@ class Goals:
         classes hold stays; afterwards it has that, no less and no more.
         """
         valued = [(self.of(one), one) for one in decisions]
-        for at, (rank, silent) in enumerate(zip(self._levels, self.silent, strict=True)):
+        silent = dict(zip(self._levels, self.silent, strict=True))
+        for at, (rank, what) in enumerate(self._steps):
+            still = what == "worth" and silent.get(rank, False)
             among = valued
-            if silent:
+            if still:
                 most = max(self.stays(one, rank) for _, one in among)
                 among = [(v, one) for v, one in among if self.stays(one, rank) >= most - 1e-9]
             value = max(values[at] for values, _ in among)
@@ -235,7 +280,7 @@ class Goals:
                 (v, one)
                 for v, one in valued
                 if v[at] >= value - 1e-9 * abs(value)
-                and (not silent or v[at] <= value + 1e-9 * abs(value))
+                and (not still or v[at] <= value + 1e-9 * abs(value))
             ]
         return max(values for values, _ in valued)
 

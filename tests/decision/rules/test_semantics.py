@@ -16,7 +16,7 @@ from morph_opt.scheduling.decision.candidates.table import CandidateBuilder
 from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
-from morph_opt.scheduling.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.scheduling.decision.rules.compile import apply_rules
 from morph_opt.scheduling.decision.rules.model import (
     GangLimit,
     Maintenance,
@@ -29,6 +29,7 @@ from morph_opt.scheduling.decision.rules.model import (
     TenantQuota,
 )
 from morph_opt.scheduling.decision.rules.organisation import PriorityClass, RunningLimit
+from morph_opt.scheduling.decision.rules.ranks import ranks_below
 from morph_opt.scheduling.decision.rules.recheck import require_kept
 from morph_opt.scheduling.policies.base import Decision
 from morph_opt.scheduling.policies.milp import InfeasibleRoundError, MilpPolicy

@@ -31,7 +31,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Ints
 from formulations.round.rule_table import RULE_S, RULE_X
-from formulations.round.tables import Level, RoundProblem
+from formulations.round.tables import RoundProblem
 from morph_opt.core.domain import RoundState
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.candidates.table import RoundView
@@ -46,10 +46,10 @@ from morph_opt.scheduling.decision.rules.model import (
     RestartLimit,
     TenantQuota,
 )
-from morph_opt.scheduling.decision.rules.organisation import NOTHING, class_of
+from morph_opt.scheduling.decision.rules.organisation import class_of
 from morph_opt.scheduling.decision.rules.owned import quotas_of
 from morph_opt.scheduling.decision.rules.patterns import matches
-from morph_opt.scheduling.decision.rules.queues import NodePreference, Priority, StrictOrder
+from morph_opt.scheduling.decision.rules.queues import StrictOrder
 from morph_opt.scheduling.decision.rules.quota_rows import add_quotas, add_trees
 from morph_opt.scheduling.decision.rules.rows import Rows
 
@@ -80,99 +80,6 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
     if trees:
         add_trees(rows, view, trees, state.cluster, usable)
     return replace(view, problem=replace(problem, rules=rows.table()))
-
-
-def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...]:
-    """Return the levels that rank after the objective and decide between equal decisions."""
-    options, members = problem.options, problem.options.members
-    levels: list[Level] = []
-    if rules.fewer_moves:
-        stays = np.where(members.starts, 0.0, 1.0)
-        levels.append(Level.of(problem, "fewer_moves", "jobs left in place", stays))
-    if rules.tighter_packing:
-        nodes = np.bincount(options.held.option, minlength=options.count).astype(np.float64)
-        nodes[: problem.candidates.count] += np.diff(problem.candidates.part_start)
-        # Never negative: gains by stopping jobs would use up the slack of the levels above.
-        below = nodes.max(initial=1.0) - nodes[members.alone]
-        levels.append(Level.of(problem, "tighter_packing", "nodes below the widest shape", below))
-    return tuple(levels)
-
-
-def preferences(
-    problem: RoundProblem, state: RoundState, rules: OperatorRules
-) -> tuple[Level, ...]:
-    """Return the level that favours each job's first node types; empty without preferences."""
-    demands = [rule for rule in rules.rules if isinstance(rule, NodePreference)]
-    if not demands:
-        return ()
-    types = [kind.name for kind in state.cluster.node_types]
-    candidates, members = problem.candidates, problem.options.members
-    worth = np.zeros(candidates.count)
-    for rule in demands:
-        most = len(rule.node_types)
-        place = {name: most - at for at, name in enumerate(rule.node_types)}
-        by_class = np.asarray([place.get(name, 0) for name in types], dtype=np.float64)
-        for job, known in enumerate(state.jobs):
-            if matches(known.job.name, rule.jobs):
-                mine = _own(problem, job)
-                worth[mine] = by_class[candidates.node_class[mine]]
-    value = np.where(members.starts & (members.alone < candidates.count), 1.0, 0.0)
-    value[value > 0] = worth[members.alone[value > 0]]
-    return (Level.of(problem, "node_preference", "places in lists of node types", value),)
-
-
-def ranks_above(
-    problem: RoundProblem, state: RoundState, rules: OperatorRules, worth: Level
-) -> tuple[Level, ...]:
-    """Return the levels above the objective: the value of jobs of each rank and above.
-
-    The lowest rank needs none, as the objective itself is about all jobs, and neither does one of
-    jobs that must all stay. The value of a class that preempts nothing, with jobs that wait, is
-    what it can be while jobs of lower classes stay; classes in between may stop these nevertheless.
-    """
-    ranks, silent = ranks_of(state, rules)
-    if not ranks.any():
-        return ()
-    table, members = problem.rules, problem.options.members
-    bound = np.zeros(problem.jobs.count, dtype=bool)
-    # A row of a due job that is held lets it start in a faster shape instead: it is not bound.
-    movable = np.isin(table.row, table.row[table.kind == RULE_X])
-    stays_only = (table.kind == RULE_S) & (table.lower[table.row] >= 1.0) & ~movable
-    bound[table.index[stays_only]] = True
-    of_member = ranks[members.job]
-    gpus = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=bound.size)
-    stays = np.where(members.starts, 0.0, gpus[members.job])
-    levels: list[Level] = []
-    free = sorted(set(ranks[~bound].tolist()), reverse=True)
-    for rank in free[:-1]:
-        name = f"priority_{rank}".replace("-", "minus_")
-        if (silent & ~problem.jobs.running & (ranks == rank)).any():
-            lower = np.where(of_member < rank, stays, 0.0)
-            kept = Level.of(problem, f"kept_below_{name}", "GPUs of jobs that stay", lower)
-            levels.append(replace(kept, passing=True))
-        own = np.where(of_member >= rank, worth.worth, 0.0)
-        levels.append(Level.of(problem, name, worth.unit, own))
-    return tuple(levels)
-
-
-def ranks_of(state: RoundState, rules: OperatorRules) -> tuple[Ints, Bools]:
-    """Return the rank of each job, and whether it is of a class that preempts nothing, shape (J,).
-
-    Ranks are levels of `Priority` where there are no classes; else classes come first.
-    """
-    demands = [rule for rule in rules.rules if isinstance(rule, Priority)]
-    classes = sorted(rules.classes, key=lambda one: one.priorities)
-    level: list[tuple[int, int]] = []
-    silent: list[bool] = []
-    for known in state.jobs:
-        name, mine = known.job.name, class_of(known.job, classes)
-        named = [rule.level for rule in demands if matches(name, rule.jobs)]
-        level.append((0 if mine is None else 1 + classes.index(mine), max(named, default=0)))
-        silent.append(mine is not None and mine.preempts == NOTHING)
-    if not classes:
-        return np.asarray([own for _, own in level], dtype=np.int64), np.asarray(silent, dtype=bool)
-    order = {one: at for at, one in enumerate(sorted(set(level)))}
-    return np.asarray([order[one] for one in level], dtype=np.int64), np.asarray(silent, dtype=bool)
 
 
 def _own(problem: RoundProblem, job: int) -> list[int]:

@@ -15,8 +15,14 @@ from morph_opt.scheduling.decision.rules.patterns import matches, require_patter
 ANY_TYPE = "*"
 """Name of all GPU types together in amounts of a queue."""
 
-LOWER, NOTHING = "lower", "nothing"
-"""What jobs of a class may preempt: jobs of lower classes, or none."""
+LOWER, NOTHING, OWN = "lower", "nothing", "own"
+"""Jobs that a class may preempt: those of lower classes, none, or those of its own, too."""
+
+_PREEMPTS = {
+    LOWER: "may preempt lower classes",
+    NOTHING: "preempt nothing",
+    OWN: "may preempt their own and lower classes",
+}
 
 PER = ("user", "queue", "user_queue", "job", "all")
 """Jobs that count together at a limit."""
@@ -116,7 +122,8 @@ class PriorityClass:
         Lowest and highest `Job.priority` of its jobs, both included.
     preempts
         ``"lower"`` if its jobs may start on GPUs that running jobs of lower classes hold,
-        ``"nothing"`` if they wait for free ones.
+        ``"nothing"`` if they wait for free ones, ``"own"`` if the objective may also stop running
+        jobs of the class for others of it.
     preemptible
         Whether running jobs of the class may be moved and stopped.
     """
@@ -134,8 +141,8 @@ class PriorityClass:
         if low > high:
             rule = f"must be a lowest and a highest priority, got {low:g} and {high:g}"
             raise InputError(rule, field="class.priorities")
-        if self.preempts not in (LOWER, NOTHING):
-            rule = f"must be one of {LOWER}, {NOTHING}, got {self.preempts!r}"
+        if self.preempts not in _PREEMPTS:
+            rule = f"must be one of {', '.join(_PREEMPTS)}, got {self.preempts!r}"
             raise InputError(rule, field="class.preempts")
 
     def has(self, job: Job) -> bool:
@@ -147,7 +154,7 @@ class PriorityClass:
     def words(self) -> str:
         """Sentence that states the rule."""
         low, high = self.priorities
-        preempts = "may preempt lower classes" if self.preempts == LOWER else "preempt nothing"
+        preempts = _PREEMPTS[self.preempts]
         stays = "" if self.preemptible else " and are not preempted"
         return f"class: jobs of {self.name} (priority {low:g} to {high:g}) {preempts}{stays}"
 
