@@ -1,4 +1,4 @@
-"""Due jobs: what has waited for its due time starts next, and then runs until it ends.
+"""Due jobs: what has waited for its due time starts next, and then is held.
 
 ``docs/formulations/due.md`` has the rows and what they guarantee. Due instants are a function of
 the snapshot alone: the time that a job has waited does not grow while it runs, so a job that was
@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.arrays import Floats
+from formulations.arrays import Bools, Floats
 from formulations.prices.relaxation import possible_options
 from formulations.round.rules import with_served
 from formulations.round.tables import RoundProblem
-from morph_opt.core.domain import JobState, RoundState
-from morph_opt.scheduling.decision.params import DUE, DueParams
+from morph_opt.core.domain import RoundState
+from morph_opt.scheduling.decision.params import DUE, DueParams, TurnParams
 from morph_opt.scheduling.decision.planned import RoundPlan
 from morph_opt.scheduling.decision.reserving import Reservation, reserved
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.queues import StartBy
-from morph_opt.scheduling.decision.served import BEHIND, FULL, RESERVED, Room
+from morph_opt.scheduling.decision.served import BEHIND, FULL, RESERVED, SHARE, TURN, Room
+from morph_opt.scheduling.decision.turns import Turn, ran_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Late:
     why
         Reason, as a clause.
     from_s
-        Instant at which it is expected to start, where GPUs are reserved for it; else None.
+        Instant at which it is expected to start, where GPUs are reserved for it or it waits for
+        its turn; else None.
     """
 
     job: str
@@ -98,7 +100,8 @@ class DueRows:
     late
         Waiting jobs that are due and have no row; a decision may start them nevertheless.
     next_s
-        Next due instant of a job that waits and is not due yet; inf if there is none.
+        Next due instant of a job that waits and is not due yet, or change of turns; inf if there
+        is none.
     reservation
         GPUs that are kept for the first job that does not fit, where others may not be stopped.
     ahead
@@ -129,6 +132,7 @@ def due_rows(
     always: Sequence[StartBy] = (),
     cut: Cut | None = None,
     share: float = 1.0,
+    turns: TurnParams | None = None,
     params: DueParams = DUE,
 ) -> DueRows:
     """Return the rows of due jobs, chosen so that GPUs and rules can hold them together.
@@ -150,13 +154,17 @@ def due_rows(
         Limit of the number of rows; None for none.
     share
         Share of their believed run time that jobs are expected to take.
+    turns
+        What jobs that are due by the objective's rules alone leave to others; None for no limit.
     params
         Numbers of the method.
     """
-    start_by = (*always, *(rule for rule in rules.rules if isinstance(rule, StartBy)))
-    if not start_by or not state.jobs:
+    asked = [rule for rule in rules.rules if isinstance(rule, StartBy)]
+    if not (always or asked) or not state.jobs:
         return DueRows()
-    waits_s = waits(problem, state, start_by, share)
+    waits_s = waits(problem, state, always, share)
+    asked_s = waits(problem, state, asked, share) if asked else np.full(waits_s.size, np.inf)
+    waits_s = np.minimum(waits_s, asked_s)
     queued_s = np.asarray([known.queued_s for known in state.jobs])
     since_s = state.time_s - queued_s + waits_s
     due = queued_s >= waits_s - params.same_s
@@ -165,11 +173,25 @@ def due_rows(
     if not due.any():
         return DueRows(next_s=next_s)
     for job in np.flatnonzero(due & problem.jobs.running).tolist():
-        since_s[job] -= _ran_s(state.jobs[job], state.time_s)
-    order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
+        since_s[job] -= ran_s(state.jobs[job], state.time_s)
     room = Room(problem, *possible_options(problem), params)
-    rows, late, full = _chosen(state, room, order, since_s)
-    found = limited(DueRows(tuple(rows), tuple(late), next_s), state, cut)
+    own, most = queued_s < asked_s - params.same_s, float("inf")
+    rests: list[Late] = []
+    if turns is not None:
+        most = turns.at_once * room.gpus
+        turn = Turn.of(state, turns)
+        wide = turn.wide(room, due)
+        alone = int(wide.sum()) == 1
+        wide &= own
+        due, change_s = turn.held(problem, state, due, wide, queued_s - waits_s, alone=alone)
+        next_s = min(next_s, change_s)
+        rests = [
+            Late(_name(state, job), float(since_s[job]), TURN, turn.changes_s)
+            for job in np.flatnonzero(wide & ~due & ~problem.jobs.running).tolist()
+        ]
+    order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
+    rows, late, full = _chosen(state, room, order, since_s, own, most)
+    found = limited(DueRows(tuple(rows), (*rests, *late), next_s), state, cut)
     if full is None:
         return found
     likely = expected(problem, state, share)
@@ -243,31 +265,33 @@ def _slowest_iteration_s(problem: RoundProblem, state: RoundState) -> Floats:
     return slowest
 
 
-def _ran_s(known: JobState, now_s: float) -> float:
-    """Return the seconds since a running job was given GPUs.
-
-    Exact unless a job that was stopped before has changed its shape since: then a later start
-    counts, and the job ranks after others that were due in between.
-    """
-    if known.last_stop_s is None or known.last_start_s is None:
-        return known.executed_s
-    return now_s - known.last_start_s
-
-
 def _chosen(
-    state: RoundState, room: Room, order: list[int], since_s: Floats
+    state: RoundState, room: Room, order: list[int], since_s: Floats, own: Bools, most: float
 ) -> tuple[list[DueJob], list[Late], int | None]:
-    """Return the due jobs that can be served together, those that wait, and who ended the rows."""
+    """Return the due jobs that can be served together, those that wait, and who ended the rows.
+
+    Jobs that are due by the objective's rules alone (``own``) hold at most ``most`` GPUs together,
+    unless the first of them needs more.
+    """
     rows: list[DueJob] = []
     late: list[Late] = []
     full: int | None = None
+    shut, gpus = False, 0.0
     for job in order:
         if not room.may_idle[job]:
             continue  # another rule keeps it running already
         runs = state.jobs[job].running is not None
         held = runs and room.may_stay(job)
-        why = BEHIND if full is not None else room.take(job, held)
+        needs = room.least_gpus(job, held) if own[job] and most < float("inf") else 0.0
+        shut = shut or (gpus > 0.0 and gpus + needs > most)
+        if full is not None:
+            why: str | None = BEHIND
+        elif shut and own[job]:
+            why = SHARE
+        else:
+            why = room.take(job, held)
         if why is None:
+            gpus += needs
             rows.append(DueJob(job, float(since_s[job]), held))
         elif not runs:
             late.append(Late(_name(state, job), float(since_s[job]), why))

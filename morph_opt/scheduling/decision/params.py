@@ -301,6 +301,26 @@ class DueParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
+class TurnParams(Params):
+    """What due jobs leave to all others (`morph_opt.scheduling.decision.turns`; 0056)."""
+
+    every_s: float = above(21_600.0)
+    """Seconds from the start of a turn to that of the next; turns start at multiples of it."""
+
+    turn_s: float = above(7200.0)
+    """Length of a turn, and seconds for which a job that starts in it is held."""
+
+    share: float = 0.25
+    """Share of all GPUs above which a job is wide."""
+
+    rest_s: float = 3600.0
+    """Seconds of run time left up to which a held job keeps its GPUs until it ends."""
+
+    at_once: float = 0.5
+    """Share of all GPUs that due jobs hold together at most, unless the first one needs more."""
+
+
+@dataclass(frozen=True, slots=True)
 class LadderParams(Params):
     """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
@@ -406,3 +426,5 @@ DOMINANCE = DominanceParams()
 """Default parameters of dominance."""
 DUE = DueParams()
 """Default parameters of rows of due jobs."""
+TURNS = TurnParams()
+"""Default parameters of what due jobs leave to all others."""

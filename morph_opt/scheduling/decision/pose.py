@@ -24,6 +24,7 @@ from morph_opt.scheduling.decision.candidates.returning import with_start_prices
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, due_rows
 from morph_opt.scheduling.decision.objective import Objective, goals_of
+from morph_opt.scheduling.decision.params import TurnParams
 from morph_opt.scheduling.decision.promises import Promises
 from morph_opt.scheduling.decision.rules.compile import apply_rules
 from morph_opt.scheduling.decision.rules.known import require_known_nodes
@@ -176,6 +177,8 @@ class RoundPoser:
         `morph_opt.scheduling.decision.candidates.ests.elastic_slice`.
     start_by
         Rules of due jobs in addition to those of the operator.
+    turns
+        Turns of wide jobs that are due by ``start_by``; None for none.
     accuracy
         Function that returns the share of the believed run times that jobs are expected to take,
         for due instants and reservations; None: all of it.
@@ -194,11 +197,12 @@ class RoundPoser:
         compact_from: int | None = None,
         waste_filter: float | None = None,
         start_by: Sequence[StartBy] = (),
+        turns: TurnParams | None = None,
         accuracy: Callable[[], float] | None = None,
         ahead: Ahead | None = None,
     ) -> None:
         self._plans = None if ahead is None else Plans(ahead)
-        self._start_by, self._accuracy = tuple(start_by), accuracy
+        self._start_by, self._turns, self._accuracy = tuple(start_by), turns, accuracy
         self.belief = belief
         self.rules = rules or OperatorRules()
         self.objective = with_usage(objective, self.rules)
@@ -272,7 +276,7 @@ class RoundPoser:
         view = with_start_prices(view, state.cluster)
         share = 1.0 if self._accuracy is None else self._accuracy()
         if self._plans is None:
-            due = due_rows(view.problem, state, rules, self._start_by, cut, share)
+            due = due_rows(view.problem, state, rules, self._start_by, cut, share, self._turns)
         else:
             due = self._plans.rows(view.problem, state, rules, self._start_by, cut, share)
         if due.rows or due.reservation or due.ahead:

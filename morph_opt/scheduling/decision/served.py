@@ -19,8 +19,10 @@ Way = tuple[float, ...]
 
 FULL = "its GPUs do not fit next to jobs that are due before it or must keep running"
 BEHIND = "waits for jobs that are due before it"
+SHARE = "due jobs hold their share of the GPUs already"
 RESERVED = "its GPUs are reserved as running jobs end"
 PLANNED = "waits for its planned start"
+TURN = "waits for the next turn of wide jobs"
 NOWHERE = "the operator's rules and the open nodes leave it no configuration"
 
 
@@ -42,6 +44,8 @@ class Room:
         Whether a job may be without GPUs, by rules about it alone, shape (J,).
     bound
         Whether a job must keep running, shape (J,).
+    gpus
+        GPUs of open nodes.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Room:
         # GPUs of each class on open nodes of each set, shape (M, T).
         self._of_set = np.stack([self._by_class(nodes.open & one, gpus) for one in nodes.sets])
         free = self._of_set[0]
+        self.gpus = float(free.sum())
         self.bound = ~may_idle & problem.jobs.running
         free = free - self.by_hold(self.bound[holds.job])
         # GPUs left after each way to divide what was taken, with the ways that jobs were served.
@@ -79,7 +84,7 @@ class Room:
         """Serve a job, and return None; if it cannot be served, return why."""
         if held:
             options = self._problem.options.stay[job : job + 1]
-            ways = [tuple(self.by_hold(self._problem.holds.job == job).tolist())]
+            ways = [self._held(job)]
         else:
             options = self.starts_of(job)
             ways = self.ways(options)
@@ -109,6 +114,15 @@ class Room:
     def may_stay(self, job: int) -> bool:
         """Return whether the rules allow a running job to stay where it is."""
         return bool(self._possible[self._problem.options.stay[job]])
+
+    def least_gpus(self, job: int, held: bool) -> float:
+        """Return the least GPUs with which a job is served; 0 if it cannot be."""
+        ways = [self._held(job)] if held else self.ways_of(job)
+        return min((sum(way) for way in ways), default=0.0)
+
+    def _held(self, job: int) -> Way:
+        """Return the GPUs by class that a running job holds."""
+        return tuple(self.by_hold(self._problem.holds.job == job).tolist())
 
     def ways_of(self, job: int) -> list[Way]:
         """Return the least GPUs by class with which a waiting job can be served."""

@@ -11,8 +11,9 @@ from morph_opt.core.domain.errors import typed
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.ahead import OFF, PROMISED, Ahead
 from morph_opt.scheduling.decision.objective import Objective
+from morph_opt.scheduling.decision.params import TURNS, TurnParams
 from morph_opt.scheduling.decision.promises import FACTOR, Promises
-from morph_opt.scheduling.decision.rules.model import NonPreemptible
+from morph_opt.scheduling.decision.rules.model import MinimumRun, NonPreemptible
 from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.blind import Durations
 from morph_opt.scheduling.policies.objectives.plain import Jct, Lookahead, SavedTime
@@ -70,6 +71,15 @@ def start_by_for(options: PolicyOptions) -> tuple[StartBy, ...]:
     if options.objective != AUTO:
         return ()
     return (DUE_AFTER_RUNNING,) if _every_job_stays(options) else (DUE_AFTER,)
+
+
+def turns_for(options: PolicyOptions) -> TurnParams | None:
+    """Return the turns of wide due jobs: under ``auto``, where no rule keeps jobs running.
+
+    Where jobs may not be stopped a due job waits for them to end, and may not wait for turns too.
+    """
+    keep = any(isinstance(one, MinimumRun | NonPreemptible) for one in options.rules.rules)
+    return TURNS if options.objective == AUTO and not keep else None
 
 
 def ahead_for(options: PolicyOptions) -> Ahead | None:

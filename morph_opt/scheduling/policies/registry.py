@@ -32,6 +32,7 @@ from morph_opt.scheduling.policies.auto import (
     promises_for,
     reserves,
     start_by_for,
+    turns_for,
 )
 from morph_opt.scheduling.policies.base import Policy
 from morph_opt.scheduling.policies.baselines import BASELINES, BaselineSpec
@@ -245,6 +246,7 @@ def _milp(
         compact_from=method.params.compact_from if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
         start_by=start_by_for(options),
+        turns=turns_for(options),
         accuracy=accuracy,
         ahead=ahead_for(options),
     )
