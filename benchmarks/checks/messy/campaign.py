@@ -7,17 +7,20 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import highspy
 import numpy as np
 
-from benchmarks.checks.messy.plain import PlainAnswer, faults, solve
+from benchmarks.checks.messy.plain import PlainAnswer, faults, limit_cpu_s, solve
 from benchmarks.checks.messy.snapshots import Family, snapshot
+from formulations.arrays import Floats
+from formulations.linear_model import LinearModel
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.scheduling.decision.fallback import best_at_hand
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.policies.registry import make_objective
-from morph_opt.scheduling.solvers.outcome import Limits, Status, relative_gap
-from morph_opt.scheduling.solvers.registry import make_solver
+from morph_opt.scheduling.solvers.highs import HighsSolver
+from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, relative_gap
 
 OBJECTIVES = ("jct", "throughput", "saved-time", "lookahead")
 """Objectives of one goal without memory; a seed takes the next one."""
@@ -25,10 +28,23 @@ AHEAD = 1e-3
 """Share of the value by which the plain MIP is ahead."""
 SLOW_S, SLOWER = 0.2, 2.0
 """CPU seconds from which on a round may take at most `SLOWER` times those of the plain MIP."""
+WALL = 60.0
+"""Wall seconds per CPU second after which a solve ends on a machine that does nothing."""
 
 
-PROBE_S = 0.05
-"""CPU seconds to measure how busy the machine is."""
+class CpuHighs(HighsSolver):
+    """Adapter of HiGHS with times and limits in CPU seconds."""
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Solve as HiGHS's adapter does, and state all time as CPU seconds of the solve."""
+        outcome = super().solve(model, limits, start)
+        return replace(outcome, build_s=0.0, solve_s=outcome.cpu_s, check_s=0.0)
+
+    def _ready(self, model: LinearModel, limits: Limits) -> highspy.Highs:
+        until_s = time.process_time() + limits.time_s
+        highs = super()._ready(model, replace(limits, time_s=WALL * limits.time_s))
+        limit_cpu_s(highs, until_s)
+        return highs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +107,14 @@ def posed_round(seed: int) -> tuple[Family, str, PosedRound]:
     return family, objective, poser.pose(found.state)
 
 
-def slowness() -> float:
-    """Return the seconds that a CPU second takes now: libraries have limits of wall time."""
-    began_s, cpu_s = time.perf_counter(), time.process_time()
-    while time.process_time() < cpu_s + PROBE_S:
-        pass
-    return max(1.0, (time.perf_counter() - began_s) / PROBE_S)
-
-
 def rounds(seeds: Iterable[int], limits: Limits) -> Iterator[Row]:
     """Decide the rounds of some seeds twice; limits are in CPU seconds."""
-    ladder = Ladder(make_solver("highs"))
+    ladder = Ladder(CpuHighs(), clock=time.process_time)
     for seed in seeds:
         family, objective, posed = posed_round(seed)
         problem, (level,) = posed.problem, posed.levels
-        now = replace(limits, time_s=limits.time_s * slowness())
         began_s = time.process_time()
-        solved = ladder.solve(posed, now)
+        solved = ladder.solve(posed, limits)
         decided, selection = solved.posed or posed, solved.selection
         if selection is None and solved.outcome.status is not Status.INFEASIBLE:
             # As the policy does.
@@ -117,7 +124,7 @@ def rounds(seeds: Iterable[int], limits: Limits) -> Iterator[Row]:
         if selection is not None:
             value = selection.value(decided.levels[0])
             broken = tuple(faults(decided.problem, selection))
-        plain = solve(problem, level, now.gap, now.time_s)
+        plain = solve(problem, level, limits.gap, limits.time_s)
         yield Row(
             seed,
             objective,

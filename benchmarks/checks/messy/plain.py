@@ -2,7 +2,7 @@
 
 The model has a column per option and a column per (start, size of parts, node), and rows for what
 the page lists. It shares no code with the formulations: only the tables of the round are read.
-HiGHS solves it with default options.
+HiGHS solves it with default options. Its limits are in CPU seconds, as the machine may be busy.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -82,9 +83,9 @@ def solve(problem: RoundProblem, level: Level, gap: float, time_s: float) -> Pla
         ("threads", 1),
         ("mip_rel_gap", gap),
         ("mip_abs_gap", 1e-9),
-        ("time_limit", time_s),
     ):
         highs.setOptionValue(option, setting)
+    limit_cpu_s(highs, began_s + time_s)
     highs.passModel(
         cost.size,
         low.size,
@@ -109,6 +110,18 @@ def solve(problem: RoundProblem, level: Level, gap: float, time_s: float) -> Pla
     proved = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
     bound = info.mip_dual_bound * scale
     return PlainAnswer(value, bound, time.process_time() - began_s, int(cost.size), proved)
+
+
+def limit_cpu_s(highs: highspy.Highs, until_s: float) -> None:
+    """Interrupt a solve once `time.process_time` is later than ``until_s``."""
+
+    def interrupt(_kind: object, _message: str, _out: object, into: Any, _data: object) -> None:
+        if into is not None and time.process_time() > until_s:
+            into.user_interrupt = True
+
+    highs.setCallback(interrupt, None)
+    for kind in ("MipInterrupt", "SimplexInterrupt"):
+        highs.startCallback(getattr(highspy.cb.HighsCallbackType, f"kCallback{kind}"))
 
 
 def model(

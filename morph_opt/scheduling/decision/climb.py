@@ -453,6 +453,8 @@ class Climb:
         surplus, reduced = guide.keeping, guide.reduced
         loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         tried = np.zeros(problem.jobs.count, dtype=bool)
+        # Jobs, nodes and value of the last residual round: the same again has the same answer.
+        last, solved = b"", False
         while state.selection is not None and not (turns.ended or self._done(at)):
             most, whole = turns.most, turns.count % 2 == 0
             large = most_offered(most[0], self._params.sub)
@@ -461,7 +463,10 @@ class Climb:
             best = state.selection
             freed = freed_for(problem, best, relaxation, surplus, reduced, whole, most, tried)
             before, missing = state.value, state.bound - state.value
-            solved = self._residual(at, freed, (loss, inside.alike))
+            this = b"".join(each.tobytes() for each in (*freed, np.array(before), best.choice))
+            if this != last:
+                solved = self._residual(at, freed, (loss, inside.alike))
+            last = this
             tried |= freed[0]
             if turns.after(int(freed[1].sum()), state.value - before, missing, solved):
                 tried[:] = False

@@ -59,7 +59,7 @@ from morph_opt.scheduling.decision.fallback import keep_and_fill
 from morph_opt.scheduling.decision.method import Solved
 from morph_opt.scheduling.decision.params import DEFAULTS, LadderParams
 from morph_opt.scheduling.decision.pose import PosedRound
-from morph_opt.scheduling.decision.ranked import ExactMip
+from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.decision.steps.known import Known
 from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
@@ -90,10 +90,13 @@ class Ladder:
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """Solve a round, one with pairs exactly."""
-        if posed.problem.shared.count:
-            exact = ExactMip(self.solver, "either", self.params).solve(posed, limits)
-            return _no_worse_than_filled(posed, exact, limits)
         deadline = Deadline(limits.time_s, self.clock)
+        if posed.problem.shared.count:
+            rounds = RoundSolver(
+                self.solver, limits, "either", params=self.params, deadline=deadline
+            )
+            exact = rounds.guaranteed(posed.problem, posed.levels, posed.fallback_levels)
+            return _no_worse_than_filled(posed, exact, limits)
         found = self._climbed(posed, limits, deadline, None)
         wide = posed.view.compact and found.outcome.gap > limits.gap and not deadline.passed()
         shaped = found.outcome.gap > self.params.shaped_gap

@@ -116,7 +116,7 @@ class NamedParams(Params):
     """Largest ratio of columns with named nodes to columns with counted nodes for which nodes are
     named at once."""
 
-    cut_share: float = 2.0
+    cut_share: float = 3.0
     """The same ratio once a choice has no nodes, after which counted nodes need cuts."""
 
     cut_columns: int = 10_000
@@ -134,7 +134,7 @@ class TinyParams(Params):
     columns: int = 1_500
     """Largest number of columns with named nodes of a tiny round."""
 
-    distinct_columns: int = 12_000
+    distinct_columns: int = 30_000
     """The same for a round of nodes that are hardly alike."""
 
     distinct: float = 2.0

@@ -30,7 +30,8 @@ def solve_priced(
 ) -> Outcome:
     """Solve a round's model: small ones directly, large ones with equal jobs counted together."""
     model, starts, jobs = built.model, built.layout.starts, built.layout.jobs
-    if starts.size < params.pricing.counted_from:
+    named = built.distinct is None and model.columns <= params.tiny.distinct_columns
+    if named or starts.size < params.pricing.counted_from:
         return solver.solve(model, limits)
     began = time.perf_counter()
     fewer = counted(built)

@@ -228,7 +228,7 @@ class RoundSolver:
         return built
 
     def _built(self, problem: RoundProblem, level: Level) -> RoundModel:
-        if self._formulation != "node_assignment":
+        if self._formulation != "node_assignment" and not self._is_hardly_alike(problem):
             try:
                 counted = node_pattern.build(problem, level, self._tight)
             except TooManyPatternsError:
@@ -238,6 +238,14 @@ class RoundSolver:
             if not self._may_be_named(problem, most):
                 return counted
         return node_assignment.build(problem, level)
+
+    def _is_hardly_alike(self, problem: RoundProblem) -> bool:
+        """Return whether pairs are on nodes that are hardly alike: counting both costs most."""
+        if not problem.shared.count:
+            return False
+        tiny = self._params.tiny
+        most = min(tiny.distinct_columns, tiny.distinct * problem.options.count)
+        return self._may_be_named(problem, most)
 
     def _may_be_named(self, problem: RoundProblem, most: float) -> bool:
         """Return whether a model with named nodes is allowed and has at most ``most`` columns."""
