@@ -48,6 +48,8 @@ from morph_opt.inputs.data.store import find
 from morph_opt.sweep.cell import sources_digest
 
 FOLDER = Path("reports/comparison")
+WAITS = ("p95_queue_s", "p99_queue_s", "longest_wait_s", "bounded_slowdown")
+"""Figures of waits, which rows made before them lack."""
 
 
 def measured(field: Field, seed: int, contender: Contender) -> Record:
@@ -89,6 +91,7 @@ def measured(field: Field, seed: int, contender: Contender) -> Record:
         bound_s=number("avg_jct_lower_bound_s"),
         makespan_bound_s=number("makespan_lower_bound_s"),
         wall_s=time.perf_counter() - began,
+        **{name: number(name) for name in WAITS},
     )
 
 

@@ -67,9 +67,10 @@ class Contender:
     def knows(self) -> str:
         """Whether it knows durations, in the words of the tables."""
         word, _, sigma = self.durations.partition(":")
-        if word == "limits":
+        if word == "limits" and self.durations != EXACT:
             return word if self.stops else f"{word}, no stops"
-        return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
+        known = "yes" if self.stops else "yes, no stops"
+        return f"sigma {sigma}" if word == "noisy" else known if self.knows_durations else "no"
 
     @property
     def guesses(self) -> bool:
@@ -105,6 +106,9 @@ def _each(contender: Contender) -> Iterator[Contender]:
 
 LIMITS = "limits:modal"
 """Limits as people give them: popular values, of which one job in twenty reaches its own."""
+EXACT = "limits:exact"
+"""Limits that are the run times up to the next minute, so that no job ends at its own."""
+BATCH = ("easy", "easy:sjbf", "easy:lxf", "easy:wfp", "conservative", "slurm")
 NO_STOPS = "benchmarks/comparison/no-stops.toml"
 """Rules under which nothing that runs is stopped."""
 
@@ -114,6 +118,16 @@ def _limited(label: str, policy: str, objective: str = "auto", **more: Any) -> C
     more |= {"may_change_gpus": policy == "milp", "knows_durations": True, "durations": LIMITS}
     return Contender(label, policy, objective, **more)
 
+
+_STAYS = Contender(
+    f"{REFERENCE}, no stops",
+    "milp",
+    knows_durations=True,
+    rules=NO_STOPS,
+    stops=False,
+    only=("base", "gavel-96", "philly-bursts", "acme-bursts", "tiresias-480"),
+    twins=3,
+)
 
 CALIBRATED = ("naive", "base", "bp", "mt")
 """Traces whose jobs may run on any number of GPUs."""
@@ -197,7 +211,19 @@ CONTENDERS = (
     _limited(f"{REFERENCE}, limits, no stops", "milp", rules=NO_STOPS, stops=False),
     _limited("MILP `jct`, limits", "milp", "jct"),
     _limited("`srtf`, limits", "srtf"),
-    *(_limited(f"`{name}`", name, stops=False) for name in ("easy", "conservative", "slurm")),
+    *(_limited(f"`{name}`", name, stops=False) for name in BATCH),
+    _STAYS,
+    *(
+        replace(
+            _STAYS,
+            label=f"`{name}`, exact",
+            policy=name,
+            may_change_gpus=False,
+            durations=EXACT,
+            rules=None,
+        )
+        for name in BATCH[:-1]
+    ),
     Contender(
         "`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, expensive=True
     ),

@@ -21,7 +21,7 @@ ABREAST = 6
 def plain(policy: str) -> str:
     """The name of a policy without marks and without what it is told."""
     name = policy.replace("`", "").removesuffix(", no stops")
-    for told in (", blind", ", sigma 0.7", ", limits"):
+    for told in (", blind", ", sigma 0.7", ", limits", ", exact"):
         name = name.removesuffix(told)
     return name
 

@@ -20,16 +20,22 @@ CLOSE = 0.01
 KNOWLEDGE = {
     "no": (f"{REFERENCE}, blind", "durations unknown"),
     "sigma 0.7": (f"{REFERENCE}, sigma 0.7", "durations wrong by sigma 0.7"),
+    "yes, no stops": (f"{REFERENCE}, no stops", "durations known, no stops"),
     "yes": (REFERENCE, "durations known"),
     "limits, no stops": (f"{REFERENCE}, limits, no stops", "limits, no stops"),
     "limits": (f"{REFERENCE}, limits", "limits known"),
 }
 """The default by what is known, and that in words."""
 
-CHAINS = (("no", "sigma 0.7", "yes"), ("limits, no stops", "limits"))
+CHAINS = (
+    ("no", "sigma 0.7", "yes"),
+    ("yes, no stops", "yes"),
+    ("limits, no stops", "limits"),
+)
 """Levels of knowledge that are compared: a level with itself and those before it.
 
-Replays with time limits are a chain of their own: a job ends at its limit, so the jobs differ.
+Replays with time limits are a chain of their own: a job ends at its limit, so the jobs differ. With
+exact limits they do not. A default that stops nothing is compared with policies that stop nothing.
 """
 
 
@@ -65,6 +71,10 @@ class Record:
     bound_s: float
     makespan_bound_s: float
     wall_s: float
+    p95_queue_s: float = math.nan
+    p99_queue_s: float = math.nan
+    longest_wait_s: float = math.nan
+    bounded_slowdown: float = math.nan
 
     @property
     def complete(self) -> bool:
@@ -145,7 +155,10 @@ class Lead:
 def leads(records: Sequence[Record]) -> list[Lead]:
     """The default against every policy that knows no more, trace by trace."""
     found = []
-    less = {level: chain[: at + 1] for chain in CHAINS for at, level in enumerate(chain)}
+    less: dict[str, set[str]] = {}
+    for chain in CHAINS:
+        for at, level in enumerate(chain):
+            less.setdefault(level, set()).update(chain[: at + 1])
     for trace in dict.fromkeys(record.trace for record in records):
         here = [record for record in records if record.trace == trace]
         for knows, (ours, _) in KNOWLEDGE.items():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morph_opt.scheduling.backfill.nodes import bits, by_load, in_runs, runs
+from morph_opt.scheduling.backfill.orders import ORDERS
 from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
 from morph_opt.scheduling.backfill.queue import Free, Planned, Running, Start, Waiting
 from morph_opt.scheduling.backfill.slurm import Cycle, backfill_pass, main_pass
@@ -142,7 +143,7 @@ def random_queue(rng: np.random.Generator) -> tuple[list[Waiting], list[Running]
 
 
 def restated(
-    queue: list[Waiting], running: list[Running], free: np.ndarray, depth: int
+    queue: list[Waiting], running: list[Running], free: np.ndarray, depth: int, sjbf: bool = False
 ) -> tuple[dict[int, int], dict[int, float]]:
     """Return starts and reservations on a table of free GPUs per second and node."""
     table = np.repeat(free[None, :, 0], 80, axis=0)
@@ -151,8 +152,12 @@ def restated(
             table[int(one.end_s) :, node] += one.demand[0]
     starts: dict[int, int] = {}
     reserved: dict[int, float] = {}
-    for one in queue:
-        instants = range(60) if len(reserved) < depth else range(1)
+    waiting = list(queue)
+    while waiting:
+        blocked = len(reserved) == depth
+        one = min(waiting, key=lambda w: (w.limit_s, w.job)) if sjbf and blocked else waiting[0]
+        waiting.remove(one)
+        instants = range(1) if blocked else range(60)
         for at in instants:
             least = table[at : at + int(one.limit_s)].min(axis=0)
             fits = sum(1 << n for n in range(NODES) if least[n] >= one.demand[0])
@@ -167,14 +172,16 @@ def restated(
     return starts, reserved
 
 
+@pytest.mark.parametrize("sjbf", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 99])
-def test_easy_decides_as_a_table_of_seconds_on_random_queues(depth: int) -> None:
+def test_easy_decides_as_a_table_of_seconds_on_random_queues(depth: int, sjbf: bool) -> None:
+    later = ORDERS["sjbf"].key(lambda job: 0.0) if sjbf else None
     rng = np.random.default_rng(depth)
     for _ in range(340):
         queue, running, free = random_queue(rng)
-        started, planned = easy_pass(0.0, queue, Free(free), running, depth)
+        started, planned = easy_pass(0.0, queue, Free(free), running, depth, later)
         found = {one.job: one.nodes for one in started}, {p.job: p.start_s for p in planned}
-        assert found == restated(queue, running, free, depth)
+        assert found == restated(queue, running, free, depth, sjbf)
 
 
 def test_conservative_without_plans_reserves_for_every_job() -> None:

@@ -57,6 +57,7 @@ def test_a_waiting_job_has_its_place_its_nodes_and_its_plan(policy: str) -> None
     ("policy", "end"),
     [
         ("easy", "no planned start: under EASY only the first blocked job has one"),
+        ("easy:sjbf", "; the others start by time limit, the shortest first"),
         ("conservative", "planned to start in 2 h on n0, by the limits of running jobs "
          "(alice-1 ends within 60 min)"),
         ("slurm", "planned to start in 2 h on n1"),

@@ -104,6 +104,10 @@ def test_completion_times(metrics: dict[str, Any]) -> None:
 def test_queueing_counts_all_seconds_without_gpus(metrics: dict[str, Any]) -> None:
     # b: 20-60 and 150-180; c: 30-300
     assert metrics["avg_queue_s"] == (40.0 + 30.0 + 270.0) / 2
+    assert metrics["p95_queue_s"] == pytest.approx(70.0 + 0.95 * 200.0)
+    assert metrics["p99_queue_s"] == pytest.approx(70.0 + 0.99 * 200.0)
+    # b has GPUs for 120 of 190 s, and c for 30 of 300 s.
+    assert metrics["bounded_slowdown"] == pytest.approx((190.0 / 120.0 + 300.0 / 30.0) / 2)
 
 
 def test_gpu_seconds(metrics: dict[str, Any]) -> None:

@@ -60,6 +60,30 @@ class TestEasy:
         found = starts(Easy(SPEEDS), QUEUE[0], *jobs)
         assert found["b"] < found["a"]
 
+    @pytest.mark.parametrize(
+        ("order", "expected"),
+        [
+            ("", {"old": 100.0, "short": 100.0, "wide": 190.0}),
+            ("sjbf", {"old": 100.0, "short": 100.0, "wide": 190.0}),
+            ("lxf", {"short": 100.0, "wide": 109.0, "old": 139.0}),
+            ("wfp", {"wide": 100.0, "short": 130.0, "old": 130.0}),
+        ],
+    )
+    def test_orders_decide_who_has_the_reservation(
+        self, order: str, expected: dict[str, float]
+    ) -> None:
+        # At 100 s they have waited 90, 60 and 20 s: expansion factors are 1.9, 2.5 and 3, and
+        # (wait / limit)^3 x GPUs are 2.9, 27 and 16. The wide one takes 30 s in two nodes.
+        jobs = (
+            job("running-0", 0.0, 4, 100.0, 150.0),
+            job("running-1", 0.0, 4, 100.0, 150.0),
+            job("old", 10.0, 4, 90.0, 100.0),
+            job("wide", 40.0, 8, 20.0, 40.0),
+            job("short", 80.0, 2, 9.0, 10.0),
+        )
+        found = starts(Easy(SPEEDS, order=order), *jobs)
+        assert {name: found[name] for name in expected} == expected
+
     def test_a_job_without_a_limit_is_refused(self) -> None:
         with pytest.raises(InputError, match="job x: has no time_limit_s"):
             starts(Easy(SPEEDS), job("x", 0.0, 1, 10.0, None))

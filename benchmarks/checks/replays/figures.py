@@ -70,6 +70,14 @@ def _times(run: Run, lives: dict[str, Life], jobs: dict[str, Job]) -> dict[str, 
         "max_jct_s": max(jct_s, default=None),
         "makespan_s": last_s - _first_s(jobs) if ended else None,
         "avg_queue_s": mean(queued_s),
+        "p95_queue_s": quantile(queued_s, 0.95),
+        "p99_queue_s": quantile(queued_s, 0.99),
+        "bounded_slowdown": mean(
+            [
+                max(1.0, _jct_s(life, jobs) / life.held_s if life.held_s > 10.0 else jct / 10.0)
+                for life, jct in zip(done, jct_s, strict=True)
+            ]
+        ),
     }
     for name, least, most in (("small", 1, 1), ("medium", 2, 8), ("large", 9, 10**9)):
         those = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -135,6 +135,7 @@ def easy_pass(
     free: Free,
     running: Sequence[Running],
     depth: int = 1,
+    later: Callable[[Waiting], tuple[float, ...]] | None = None,
 ) -> Pass:
     """Start jobs in order; later ones only where the first blocked ones are not delayed.
 
@@ -148,11 +149,15 @@ def easy_pass(
         See the classes; ``free`` is changed by the starts.
     depth
         Number of blocked jobs that have a reservation: 1 for EASY.
+    later
+        Rank of the jobs after these, the smallest first; None for the order of the queue.
     """
     profile = Profile(now_s, free, running if queue else ())
     started: list[Start] = []
     planned: list[Planned] = []
-    for one in queue:
+    left = list(reversed(queue))
+    while left:
+        one = left.pop()
         found = profile.earliest(one) if len(planned) < depth else _at_once(profile, one, free)
         if found is None:
             continue
@@ -160,6 +165,8 @@ def easy_pass(
             started.append(free.start(one, found.nodes))
         elif len(planned) < depth:
             planned.append(found)
+            if later is not None and len(planned) == depth:
+                left.sort(key=later, reverse=True)
         else:
             continue
         profile.reserve(one, found)

@@ -39,10 +39,25 @@ def _kept(options: PolicyOptions) -> tuple[Reservation, ...]:
     )
 
 
-def _easy(belief: SpeedModel, options: PolicyOptions) -> Policy:
-    from morph_opt.scheduling.policies.batch import Easy
+def _easy(name: str, rule: str, source: str) -> BaselineSpec:
+    """Return EASY backfill in the order that follows the colon in its name."""
 
-    return Easy(belief, reservations=_kept(options))
+    def make(belief: SpeedModel, options: PolicyOptions) -> Policy:
+        from morph_opt.scheduling.policies.batch import Easy
+
+        return Easy(belief, reservations=_kept(options), order=name.partition(":")[2])
+
+    return PolicySpec(
+        name,
+        make,
+        rule,
+        source,
+        BATCH,
+        ("durations",),
+        limits="needed",
+        reserves=True,
+        reasons=True,
+    )
 
 
 def _conservative(belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -223,17 +238,18 @@ _BASELINES: list[BaselineSpec] = [
         "classical rule",
         workers="yes",
     ),
-    PolicySpec(
+    _easy(
         "easy",
-        _easy,
         "requested gangs by arrival; later ones pass where they do not delay the first blocked",
         "EASY (Lifka)",
-        BATCH,
-        ("durations",),
-        limits="needed",
-        reserves=True,
-        reasons=True,
     ),
+    _easy("easy:sjbf", "`easy`; later ones by time limit, the shortest first", "Tsafrir et al."),
+    _easy(
+        "easy:lxf",
+        "`easy` by expansion factor, the largest first: wait and limit over limit",
+        "Chiang et al.",
+    ),
+    _easy("easy:wfp", "`easy` by (wait / limit)^3 x GPUs, the largest first", "Tang et al."),
     PolicySpec(
         "conservative",
         _conservative,

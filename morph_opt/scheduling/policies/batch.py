@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,8 +33,17 @@ from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.backfill.book import Book, Queue, in_order, same
 from morph_opt.scheduling.backfill.kept import Kept
 from morph_opt.scheduling.backfill.nodes import bits
+from morph_opt.scheduling.backfill.orders import ORDERS
 from morph_opt.scheduling.backfill.profile import conservative_pass, easy_pass
-from morph_opt.scheduling.backfill.queue import Demand, Free, Planned, Running, Start, Waiting
+from morph_opt.scheduling.backfill.queue import (
+    Demand,
+    Free,
+    Pass,
+    Planned,
+    Running,
+    Start,
+    Waiting,
+)
 from morph_opt.scheduling.backfill.reasons import Look, Outlook, duration
 from morph_opt.scheduling.policies.base import Decision, Policy, RoundReport
 from morph_opt.scheduling.policies.blind import limit_of
@@ -272,6 +281,19 @@ class BatchPolicy(Policy):
             Nodes and jobs after the decision; ``free`` may be changed.
         """
 
+    def order(self, queue: Sequence[Waiting], wait_s: Callable[[int], float]) -> Sequence[Waiting]:
+        """Return a queue by priority and arrival in the order of the policy.
+
+        Parameters
+        ----------
+        queue
+            Jobs that wait.
+        wait_s
+            Wait of a job in seconds, from its number.
+        """
+        del wait_s
+        return queue
+
     def queued(self, job: Job, one: Waiting) -> Iterable[Waiting]:
         """Yield the request of a job in each queue that it is in, with its rank."""
         del job
@@ -318,7 +340,7 @@ class BatchPolicy(Policy):
             if known.job.name == name:
                 word = "starts" if fresh else "runs on, as no job is stopped"
                 return f"{name}: {word}; its limit ends in {duration(end_s - now_s)}"
-        queue = in_order(waiting)
+        queue = self.order(in_order(waiting), lambda number: state.jobs[number].queued_s)
         shown = Free(free.amounts, free.down)
         outlook = self.outlook(state, queue, free, running)
         shown.completing = free.completing
@@ -369,15 +391,28 @@ class Easy(BatchPolicy):
     ----------
     depth
         Number of blocked jobs with a reservation.
+    order
+        Name of the order in which jobs are served (`ORDERS`); "" for the order of arrival.
     """
 
     name = "easy"
 
     def __init__(
-        self, belief: SpeedModel, depth: int = 1, reservations: Iterable[Reservation] = ()
+        self,
+        belief: SpeedModel,
+        depth: int = 1,
+        reservations: Iterable[Reservation] = (),
+        order: str = "",
     ) -> None:
         super().__init__(belief, reservations)
-        self._depth = depth
+        self._depth, self._order = depth, ORDERS[order] if order else None
+        if order:
+            self.name = f"easy:{order}"
+
+    def order(self, queue: Sequence[Waiting], wait_s: Callable[[int], float]) -> Sequence[Waiting]:
+        """See `BatchPolicy`."""
+        order = self._order
+        return sorted(queue, key=order.key(wait_s)) if order and order.whole else queue
 
     def starts(
         self,
@@ -388,20 +423,39 @@ class Easy(BatchPolicy):
         running: Sequence[Running],
     ) -> tuple[Iterable[Start], float | None]:
         """See `BatchPolicy`."""
-        del jobs
-        started, _ = easy_pass(
-            state.time_s, self._queue.of(waiting.values()), free, running, self._depth
-        )
+        queue = self._queue.of(waiting.values())
+        started, _ = self._pass(state.time_s, queue, free, running, lambda n: jobs[n].queued_s)
         return started, None
+
+    def _pass(
+        self,
+        now_s: float,
+        queue: Sequence[Waiting],
+        free: Free,
+        running: Sequence[Running],
+        wait_s: Callable[[int], float],
+    ) -> Pass:
+        later = self._order.key(wait_s) if self._order and not self._order.whole else None
+        return easy_pass(now_s, self.order(queue, wait_s), free, running, self._depth, later)
 
     def outlook(
         self, state: RoundState, queue: Sequence[Waiting], free: Free, running: Sequence[Running]
     ) -> Outlook:
         """See `BatchPolicy`."""
-        _, planned = easy_pass(state.time_s, queue, free, running, self._depth)
+
+        def wait_s(number: int) -> float:
+            return state.jobs[number].queued_s
+
+        _, planned = self._pass(state.time_s, queue, free, running, wait_s)
         first = "job has" if self._depth == 1 else f"{self._depth} jobs have"
         rule = f"no planned start: under EASY only the first blocked {first} one"
-        return Outlook({one.job: one for one in planned}, rule=rule)
+        because: dict[int, str] = {}
+        if self._order and self._order.whole:
+            words, value = self._order.words, self._order.value
+            because = {one.job: f"{words} {value(one, wait_s(one.job)):,.4g}" for one in queue}
+        elif self._order:
+            rule += f"; the others start by {self._order.words}"
+        return Outlook({one.job: one for one in planned}, because, rule=rule)
 
 
 class Conservative(BatchPolicy):

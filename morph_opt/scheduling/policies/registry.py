@@ -282,12 +282,12 @@ def require_reasons(policy: str, *, field: str | None = None, file: str | None =
     Raises
     ------
     InputError
-        Naming those that do; a user's own may (`Decision.reason`).
+        Naming those that do, families once; a user's own may (`Decision.reason`).
     """
     spec = POLICIES.get(policy) or POLICIES.get(policy.partition(":")[0])
     if spec is None or spec.reasons:
         return
-    *knowing, last = (name for name, one in POLICIES.items() if one.reasons)
+    *knowing, last = (name for name, one in POLICIES.items() if one.reasons and ":" not in name)
     rule = f"explains {', '.join(knowing)} and {last} only, not {policy!r}"
     raise InputError(rule, field=field, file=file)
 

@@ -31,6 +31,7 @@ def metrics_of(
     held_gpu_s = sum(record.gpu_s for record in jobs)
     startup_gpu_s = sum(record.startup_gpu_s for record in jobs)
     rounds = history.rounds
+    waits_s = [queued_s(record) for record in done]
     return {
         "jobs": len(jobs),
         "completed": len(done),
@@ -40,7 +41,10 @@ def metrics_of(
         "p99_jct_s": quantile(jct_s, 0.99),
         "max_jct_s": quantile(jct_s, 1.0),
         "makespan_s": last_s - first_s if len(done) + gone == len(jobs) else None,
-        "avg_queue_s": _mean([queued_s(record) for record in done]),
+        "avg_queue_s": _mean(waits_s),
+        "p95_queue_s": quantile(waits_s, 0.95),
+        "p99_queue_s": quantile(waits_s, 0.99),
+        "bounded_slowdown": _mean([bounded_slowdown(record) for record in done]),
         "gpu_utilization": held_gpu_s / window_gpu_s if window_gpu_s > 0.0 else 0.0,
         "gpu_productive_share": 1.0 - startup_gpu_s / held_gpu_s if held_gpu_s > 0.0 else None,
         "gpu_s_held": held_gpu_s,
@@ -63,6 +67,15 @@ def began_s(history: History) -> float:
     """Return the first submission, or the instant of the state from which the replay starts."""
     first_s = min(record.job.submission_s for record in history.jobs)
     return max(first_s, history.begun.time_s)
+
+
+def bounded_slowdown(record: JobRecord) -> float:
+    """Return JCT over the seconds with GPUs of a completed job, these at least 10 s, at least 1.
+
+    Source: Feitelson et al., "Theory and Practice in Parallel Job Scheduling" (JSSPP 1997).
+    """
+    turnaround_s = queued_s(record) + record.held_s
+    return max(1.0, turnaround_s / max(record.held_s, 10.0))
 
 
 def queued_s(record: JobRecord) -> float:

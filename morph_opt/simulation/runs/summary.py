@@ -74,6 +74,13 @@ class Summary(MissingEqual):
         "last *C_j* less first *s_j*", "s", "null while there is one", always=True
     )
     avg_queue_s: float = _figure("mean `queued_s`", "s", "left out", always=True)
+    p95_queue_s: float = _figure("95 % quantile of `queued_s`", "s", "left out")
+    p99_queue_s: float = _figure("99 % quantile of `queued_s`", "s", "left out")
+    bounded_slowdown: float = _figure(
+        "mean of max(1, `jct_s` / max(`held_s`, 10 s)) (Feitelson et al., JSSPP 1997)",
+        "1",
+        "left out",
+    )
     gpu_utilization: float = _figure(
         "GPU-seconds held / (*G* (*E* - first *s_j*)), from a state on: since its instant; nodes "
         "that are down count in *G*",
