@@ -43,12 +43,18 @@ def old(name: str, node: int, ran_s: float, **other: object) -> JobState:
 
 
 @pytest.mark.parametrize(("ran_s", "waits"), [(50.0, True), (150.0, False)])
+@pytest.mark.parametrize("borrowers", [None, 0.0, 10.0])
 def test_an_owner_waits_for_a_borrower_no_longer_than_its_minimum_run(
-    ran_s: float, waits: bool
+    ran_s: float, waits: bool, borrowers: float | None
 ) -> None:
+    """Without classes, in one class, and with borrowers of a higher class."""
     rules = (WHOLE, Queue("a", "all", {"*": 4}), Queue("b", "all", {"*": 4}), MinimumRun(100.0))
-    borrower = old("x", 0, ran_s, tenant="a", weight=9.0), old("y", 1, ran_s, tenant="a")
-    found = decided(*borrower, queued("owner", 4, tenant="b"), rules=rules)
+    classes = (PriorityClass("low", (0, 9)), PriorityClass("high", (10, 19)))
+    rules += () if borrowers is None else classes
+    priority = borrowers or 0.0
+    x = old("x", 0, ran_s, tenant="a", weight=9.0, priority=priority)
+    y = old("y", 1, ran_s, tenant="a", priority=priority)
+    found = decided(x, y, queued("owner", 4, tenant="b"), rules=rules)
     assert ("owner" in found) is not waits
 
 
@@ -70,6 +76,21 @@ def test_classes_come_before_values_and_stop_what_they_may() -> None:
     assert set(decided(*jobs, late, rules=(silent, low))) == {"x", "y"}
     firm = replace(low, preemptible=False)
     assert set(decided(*jobs, late, rules=(high, firm))) == {"x", "y"}
+
+
+def test_a_class_stops_none_of_its_own_unless_it_may() -> None:
+    """Of two equal victims the one that started last goes."""
+    low = PriorityClass("low", (0, 9))
+    jobs = old("x", 0, 60.0), old("y", 1, 50.0)
+    short = queued("z", 4, weight=1000.0)
+    assert set(decided(*jobs, short, rules=(low,))) == {"x", "y"}
+    own = replace(low, preempts="own")
+    assert "z" in decided(*jobs, short, rules=(own,))
+    urgent = queued("z", 4, priority=10.0)
+    high = PriorityClass("high", (10, 19))
+    assert set(decided(*jobs, urgent, rules=(low, high))) == {"x", "z"}
+    jobs = old("x", 0, 50.0), old("y", 1, 60.0)
+    assert set(decided(*jobs, urgent, rules=(low, high))) == {"y", "z"}
 
 
 def test_a_class_between_may_stop_what_one_that_preempts_nothing_waits_for() -> None:
@@ -115,6 +136,7 @@ def test_a_job_beyond_its_limit_or_queue_is_stranded() -> None:
             (PriorityClass("a", (1, 3)), PriorityClass("b", (3, 4))),
             "classes 'a' and 'b' share priority 3",
         ),
+        ((WHOLE, RunningLimit("queue", 3, queues=("al",))), "there is no queue 'al'; the rules"),
     ],
 )
 def test_organisations_that_are_none_are_refused(rules: tuple[Rule, ...], words: str) -> None:

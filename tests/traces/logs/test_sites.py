@@ -334,6 +334,17 @@ def test_what_a_batch_scheduler_reads_of_a_table_reaches_the_jobs(tmp_path: Path
         load_trace(f"table:{path}", columns="priority=qos,qos=")
 
 
+def test_a_table_may_have_the_time_between_checkpoints_of_each_job(tmp_path: Path) -> None:
+    text = "job,submit,gpus,duration,saves_min\na,0,1,600,30\nb,60,1,600,\nc,90,1,600,0\n"
+    path = put(tmp_path, "table", text, "jobs.csv")
+    assert {job.checkpoint_s for job in load_trace(f"table:{path}").trace.jobs} == {None}
+    jobs = load_trace(f"table:{path}", columns="checkpoint=saves_min").trace.jobs
+    assert [job.checkpoint_s for job in jobs] == [1800.0, None, 0.0]
+    bad = put(tmp_path, "table", text.replace(",30", ",-5"), "bad.csv")
+    with pytest.raises(InputError, match="line 2, checkpoint_s: must be at least 0"):
+        load_trace(f"table:{bad}", columns="checkpoint=saves_min")
+
+
 def test_a_replay_says_that_partitions_are_one_pool(tmp_path: Path) -> None:
     lines = (sacct("1"), sacct("2").replace("|gpu|", "|h100|"))
     path = put(tmp_path, "sacct", "\n".join((SACCT, *lines)) + "\n", "jobs.txt")

@@ -322,6 +322,7 @@ def _job(
             qos=row.qos,
             user=row.user,
             priority=row.priority,
+            checkpoint_s=row.checkpoint_s,
         )
     except InputError as error:
         raise error.located(file=file, line=row.line) from None

@@ -20,6 +20,7 @@ from morph_opt.scheduling.decision.rules.organisation import (
     RunningLimit,
     Usage,
     require_classes,
+    require_known_queues,
     require_queues,
 )
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
@@ -295,6 +296,8 @@ class OperatorRules:
         queues = [rule for rule in self.rules if isinstance(rule, Queue)]
         require_unique("queue.name", (queue.name for queue in queues))
         require_queues(queues, self.dropped)
+        limits = (rule for rule in self.rules if isinstance(rule, RunningLimit))
+        require_known_queues(limits, self.tree)
         require_unique("class.name", (one.name for one in self.classes))
         require_classes(self.classes)
 

@@ -399,6 +399,25 @@ def require_queues(queues: Sequence[Queue], dropped: frozenset[str]) -> None:
                 raise InputError(rule, field="queue.name")
 
 
+def require_known_queues(limits: Iterable[RunningLimit], tree: QueueTree) -> None:
+    """Refuse limits that name no queue of a tree; without a tree, tenants are queues.
+
+    Raises
+    ------
+    InputError
+        With the pattern and the queues.
+    """
+    if not tree.queues or tree.dropped:
+        return
+    names = [name for queue in tree.queues for name in (queue.name, tree.path(queue))]
+    for limit in limits:
+        for pattern in limit.queues:
+            if not any(matches(name, (pattern,)) for name in names):
+                known = ", ".join(queue.name for queue in tree.queues)
+                rule = f"there is no queue {pattern!r}; the rules have {known}"
+                raise InputError(rule, field="limit.queues")
+
+
 def require_no_cycle(parents: Mapping[str, str], field: str) -> None:
     """Refuse names that are below themselves.
 

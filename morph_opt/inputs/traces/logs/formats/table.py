@@ -69,11 +69,13 @@ USUAL: dict[str, str] = {
     "qos": "qos qualityofservice",
     "deadline_after": "",
     "priority": "",
+    "checkpoint": "",
 }
 """Names of columns by meaning: usual ones, then ambiguous ones after a bar. ``deadline_after``,
-which counts from the submission, and ``priority``, larger first, are never guessed."""
+which counts from the submission, ``priority``, larger first, and ``checkpoint``, the time between
+two checkpoints, are never guessed."""
 
-_SPANS = ("duration", "wait", "limit", "deadline_after")
+_SPANS = ("duration", "wait", "limit", "deadline_after", "checkpoint")
 _CLOCKED = ("submit", "start", "end", "deadline", *_SPANS)
 _ONE_MEANING = ("submit", "start", "end", "duration", "wait", "gpus")
 """Meanings for which two candidate columns are refused; otherwise the first counts."""
@@ -362,6 +364,7 @@ class OwnTableReader(TableReader):
             limit_s=self._limit(row),
             qos=self._text(row, "qos"),
             priority=self._priority(row),
+            checkpoint_s=self._span(row, "checkpoint"),
         )
         self._seen.add(found)
         found = found._replace(deadline_s=self._deadline(row, submit_s))

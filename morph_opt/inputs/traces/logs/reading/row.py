@@ -87,6 +87,8 @@ class LogRow(NamedTuple):
         Quality of service; "" where the log has none.
     priority
         Priority: larger goes first; 0 where the log has none.
+    checkpoint_s
+        Seconds between two checkpoints; None if they are not known.
     waited_s
         Seconds for which it waited in all, where it ran more than once; None if it ran once or
         the log does not state it.
@@ -124,6 +126,7 @@ class LogRow(NamedTuple):
     deadline_s: float | None = None
     qos: str = ""
     priority: float = 0.0
+    checkpoint_s: float | None = None
     waited_s: float | None = None
     evictions: tuple[tuple[str, int], ...] = ()
 
