@@ -317,6 +317,26 @@ def ends_of(plain: PosedRound) -> list[tuple[float, np.ndarray]]:
     return found
 
 
+def test_whole_nodes_are_kept_for_a_gang_from_jobs_that_end_later() -> None:
+    before = state(
+        cluster(4, 4, 4),
+        running("a", {0: [0, 1]}, iterations=25),
+        running("b", {1: [0, 1, 2, 3]}, iterations=100),
+        running("c", {2: [0, 1, 2]}, iterations=1000),
+        waited("gang", 8, 5000.0, **LONG),
+        queued("long", 1, **LONG),
+        queued("short", 1, **SHORT),
+    )
+    rules = NonPreemptible(("*",)), gang("gang", 8)
+    kept = posed(before, *rules, belief=GANGS).due.reservation
+    assert kept is not None
+    assert sorted(kept.nodes.tolist()) == [0, 1]
+    assert kept.until_s == 200.0
+    granted = decided(before, *rules, belief=GANGS).allocation.by_job()
+    assert granted["long"].placement.nodes == (2,)
+    assert granted["short"].placement.nodes == (0,)
+
+
 @pytest.mark.parametrize("block", range(blocks(1)))
 def test_a_reservation_equals_enumeration(block: int) -> None:
     """Where nothing is stopped and no due job starts now: by the definition, job by job."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from morph_opt.core.domain import Trace
 from morph_opt.replay.run import replay
+from morph_opt.scheduling.decision import reserving
 from morph_opt.scheduling.decision.rules.model import GangLimit, NonPreemptible, OperatorRules, Rule
 from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.policies.base import Policy
@@ -128,3 +130,34 @@ def test_where_nothing_is_stopped_a_gang_starts_when_that_was_first_said() -> No
     assert 660.0 < from_s <= started(log, "gang") < from_s + 60.0
     free = replay(STREAM, cluster(1, 8), policy(RIGID, *rules[:-1]), RIGID, CONFIG).events
     assert started(free, "gang") > started(log, "gang") + 600.0
+
+
+def test_whole_nodes_are_kept_for_a_gang_until_running_jobs_leave_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counts alone leave it to chance whether two nodes are empty at the instant of its start."""
+    speeds = ToySpeeds(counts=(2, 16), across=1.0)
+    draw = np.random.default_rng(1)
+    small = [
+        job(f"s{i:02}", float(draw.integers(0, 2000)), int(draw.integers(25, 375)), 2)
+        for i in range(70)
+    ]
+    gang = job("gang", 700.0, 800, 16)
+    trace = Trace.of("nodes", sorted((*small, gang), key=lambda one: one.submission_s))
+    due = StartBy(600.0, jobs=("gang",))
+    rules = NonPreemptible(("*",)), GangLimit(("gang",), 16), GangLimit(("s*",), 2, 2), due
+    start_s, expected = {}, {}
+
+    def no_nodes(*args: Any) -> tuple[float, np.ndarray]:
+        return args[-1], np.zeros(0, dtype=np.int64)
+
+    for kept in (True, False):
+        if not kept:
+            monkeypatch.setattr(reserving, "_kept", no_nodes)
+        events = replay(trace, cluster(3, 8), policy(speeds, *rules), speeds, CONFIG).events
+        start_s[kept] = started(events, "gang")
+        late = [e.from_s for e in events if isinstance(e, LateStart) and e.job == "gang"]
+        expected[kept] = [at_s for at_s in late if at_s is not None]
+    assert len(expected[True]) == 1
+    assert start_s[True] == CONFIG.interval_s * np.ceil(expected[True][0] / CONFIG.interval_s)
+    assert start_s[False] > 1.5 * start_s[True]

@@ -192,11 +192,18 @@ def due_rows(
     order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
     rows, late, full = _chosen(state, room, order, since_s, own, most)
     found = limited(DueRows(tuple(rows), (*rests, *late), next_s), state, cut)
+    lost = [row.job for row in rows[len(found.rows) :] if not row.held]
+    full = lost[0] if lost else full
     if full is None:
         return found
+    if lost:
+        room = Room(problem, *possible_options(problem), params)
+        for row in found.rows:
+            room.take(row.job, row.held)
     likely = expected(problem, state, share)
     kept = reserved(likely, state, rules, room, full, [row.job for row in found.rows])
-    if kept is None:
+    # Counts allow a job that lost its row to start, so that only whole nodes are worth keeping.
+    if kept is None or (lost and not kept.nodes.size):
         return found
     name = _name(state, full)
     said = (

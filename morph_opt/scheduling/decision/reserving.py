@@ -2,18 +2,20 @@
 
 The first due job that does not fit gets what running jobs leave as they end: the earliest instant
 at which enough is free by their believed ends. Until then a job that may not be stopped starts only
-if it ends by that instant, or on what the due job leaves. ``docs/formulations/due.md`` has the row.
+if it ends by that instant, or on what the due job leaves; where that needs whole nodes, it starts
+on none of those that are kept. ``docs/formulations/due.md`` has the row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.objectives import seconds_left
+from formulations.round.candidates import Scope
 from formulations.round.rules import with_rows
 from formulations.round.tables import RoundProblem
 from formulations.tolerances import FEASIBILITY
@@ -40,6 +42,8 @@ class Reservation:
         reserved.
     longer
         Options in which a job starts that may not be stopped and is believed to end later.
+    nodes
+        Whole nodes that are kept, on which none of these starts.
     """
 
     job: int
@@ -47,10 +51,14 @@ class Reservation:
     until_s: float
     spare: Way
     longer: Ints
+    nodes: Ints
 
     def applied(self, problem: RoundProblem) -> RoundProblem:
-        """Return the round with a row ``reserved[j]`` per class on which GPUs are kept."""
-        which = self.longer
+        """Return the round with a row ``reserved[j]`` per class on which GPUs are kept.
+
+        The longer options are confined to other nodes than those that are kept.
+        """
+        problem, which = self._confined(problem), self.longer
         for kind, spare in enumerate(self.spare):
             gpus = problem.options.gpus_on(kind)[which]
             if np.isinf(spare) or not gpus.any():
@@ -59,6 +67,20 @@ class Reservation:
             label, lower = np.asarray([self.job]), np.asarray([-spare])
             problem = with_rows(problem, "reserved", label, lower, zero, which[mine], -gpus[mine])
         return problem
+
+    def _confined(self, problem: RoundProblem) -> RoundProblem:
+        alone = self.longer[self.longer < problem.candidates.count]
+        if not self.nodes.size or not alone.size:
+            return problem
+        sets, node_set = problem.nodes.sets, problem.candidates.node_set.copy()
+        used, which = np.unique(node_set[alone], return_inverse=True)
+        others = sets[used]
+        others[:, self.nodes] = False
+        node_set[alone] = len(sets) + which
+        nodes = replace(problem.nodes, sets=np.concatenate([sets, others]))
+        return replace(
+            problem, nodes=nodes, candidates=replace(problem.candidates, node_set=node_set)
+        )
 
 
 def reserved(
@@ -86,22 +108,85 @@ def reserved(
     if not lasting.any():
         return None
     free, ways = room.division
-    ended = sorted(ends(problem, state, room, served, ways))
-    found: tuple[float, float, Way, Way] | None = None
+    end_s, left = _left(free, sorted(ends(problem, state, room, served, ways)))
+    empty_s = _empty_s(problem, state, room, served)
+    found: tuple[float, float, Way, Ints] | None = None
     for way in room.ways_of(job):
-        at = _first(free, way, ended)
-        if at is not None and (found is None or (at[0], sum(way)) < found[:2]):
-            found = (at[0], sum(way), at[1], way)
+        fits = (left >= np.asarray(way) - FEASIBILITY).all(axis=1)
+        if not fits.any():
+            continue
+        at_s = float(end_s[fits.argmax()])
+        from_s, nodes = _kept(problem, room, job, way, empty_s, at_s)
+        if found is None or (from_s, sum(way)) < found[:2]:
+            found = from_s, sum(way), way, nodes
     if found is None:
         return None
-    from_s, _, left, way = found
+    from_s, _, way, nodes = found
+    then = left[np.searchsorted(end_s, from_s, side="right") - 1].tolist()
     spare = tuple(
-        had - taken if taken else float("inf") for had, taken in zip(left, way, strict=True)
+        had - taken if taken else float("inf") for had, taken in zip(then, way, strict=True)
     )
     members, until_s = problem.options.members, from_s - state.time_s
     longer = members.starts & lasting[members.job]
     longer &= seconds_left(problem) > until_s + FEASIBILITY
-    return Reservation(job, from_s, until_s, spare, np.unique(members.option[longer]))
+    return Reservation(job, from_s, until_s, spare, np.unique(members.option[longer]), nodes)
+
+
+def _empty_s(problem: RoundProblem, state: RoundState, room: Room, served: Sequence[int]) -> Floats:
+    """Return the instant from which each node is believed to be empty, shape (N,).
+
+    Infinite for closed nodes. Of the due jobs that start now, the nodes are not known yet.
+    """
+    nodes, holds, jobs = problem.nodes, problem.holds, problem.jobs
+    stays = room.bound.copy()
+    stays[list(served)] |= jobs.running[list(served)]
+    end_s = _end_s(state, jobs.restart_left_s + jobs.iterations_left * jobs.stay_iteration_s)
+    empty_s = np.where(nodes.open, state.time_s, np.inf)
+    mine = stays[holds.job]
+    np.maximum.at(empty_s, holds.node[mine], end_s[holds.job[mine]])
+    return empty_s
+
+
+def _kept(
+    problem: RoundProblem, room: Room, job: int, way: Way, empty_s: Floats, from_s: float
+) -> tuple[float, Ints]:
+    """Return the instant from which whole nodes for a job are empty too, and the nodes.
+
+    Those that get empty last are kept, as longer jobs can use the others earlier. None are where
+    the job has a shape without whole nodes, or none with enough of them.
+    """
+    nodes, starts, none = problem.nodes, problem.options.starts, np.zeros(0, dtype=np.int64)
+    best: tuple[float, Ints] | None = None
+    for option in room.starts_of(job).tolist():
+        if room.gpus_of(option) != way:
+            continue
+        kinds, parts = problem.candidates.classes_of(option), np.asarray(problem.parts_of(option))
+        whole = kinds[(parts == nodes.capacity[kinds, 0]) & (parts > 1)]
+        if not whole.size:
+            return from_s, none
+        usable = nodes.sets[starts.node_set[option]] & np.isfinite(empty_s)
+        scope = starts.scope[option]
+        region = {Scope.NVLINK: nodes.domain, Scope.LEAF: nodes.leaf}.get(Scope(scope))
+        for place in [None] if region is None else np.unique(region).tolist():
+            here = usable if region is None or place is None else usable & (region == place)
+            chosen, at_s = [], from_s
+            for kind in np.unique(whole).tolist():
+                mine = np.flatnonzero(here & (nodes.node_class == kind))
+                need = int((whole == kind).sum())
+                if mine.size < need:
+                    break
+                at_s = max(at_s, float(np.partition(empty_s[mine], need - 1)[need - 1]))
+                chosen.append((mine, need))
+            else:
+                if best is None or at_s < best[0]:
+                    best = at_s, np.concatenate([_last(one, n, empty_s, at_s) for one, n in chosen])
+    return (from_s, none) if best is None else best
+
+
+def _last(nodes: Ints, count: int, empty_s: Floats, until_s: float) -> Ints:
+    """Return those of some nodes that are the last to be empty by an instant."""
+    there = nodes[empty_s[nodes] <= until_s]
+    return there[np.argsort(-empty_s[there], kind="stable")[:count]]
 
 
 def ends(
@@ -116,29 +201,26 @@ def ends(
     A job that should have ended already is expected to end within a round.
     """
     jobs = problem.jobs
-
-    def ends_s(start_s: float, at: int, pace_s: float) -> float:
-        left_s = start_s + float(jobs.iterations_left[at]) * pace_s
-        return state.time_s + (left_s if left_s > 0.0 else state.interval_s)
-
+    stays_s = _end_s(state, jobs.restart_left_s + jobs.iterations_left * jobs.stay_iteration_s)
+    starts_s = _end_s(state, jobs.restart_s + jobs.iterations_left * jobs.request_iteration_s)
     for at in np.flatnonzero(room.bound).tolist():
         held: Floats = room.by_hold(problem.holds.job == at)
-        start_s, pace_s = float(jobs.restart_left_s[at]), float(jobs.stay_iteration_s[at])
-        yield ends_s(start_s, at, pace_s), tuple(held.tolist())
+        yield float(stays_s[at]), tuple(held.tolist())
     for at, way in zip(served, ways, strict=False):
-        runs = bool(jobs.running[at])
-        pace_s = jobs.stay_iteration_s[at] if runs else jobs.request_iteration_s[at]
-        start_s = jobs.restart_left_s[at] if runs else jobs.restart_s[at]
-        yield ends_s(float(start_s), at, float(pace_s)), way
+        yield float((stays_s if jobs.running[at] else starts_s)[at]), way
 
 
-def _first(free: Way, way: Way, ends: Sequence[tuple[float, Way]]) -> tuple[float, Way] | None:
-    """Return the first instant at which ``way`` is free, and what is free then; None for never."""
-    left = list(free)
-    for place, (end_s, held) in enumerate(ends):
-        left = [had + back for had, back in zip(left, held, strict=True)]
-        if place + 1 < len(ends) and ends[place + 1][0] <= end_s:
-            continue  # all that ends at this instant
-        if all(had >= taken - FEASIBILITY for had, taken in zip(left, way, strict=True)):
-            return end_s, tuple(left)
-    return None
+def _end_s(state: RoundState, left_s: Floats) -> Floats:
+    """Return the instants at which jobs end with these seconds left, shape (J,)."""
+    return state.time_s + np.where(left_s > 0.0, left_s, state.interval_s)
+
+
+def _left(free: Way, ends: Sequence[tuple[float, Way]]) -> tuple[Floats, Floats]:
+    """Return the instants of some ends in their order, and the GPUs that are free from then on.
+
+    The shapes are (E,) and (E, T), of E different instants and T node classes.
+    """
+    end_s = np.asarray([at_s for at_s, _ in ends])
+    left = np.cumsum([free, *(held for _, held in ends)], axis=0)[1:]
+    last = np.flatnonzero(np.append(np.diff(end_s) > 0.0, True)[: end_s.size])
+    return end_s[last], left[last]
