@@ -48,6 +48,17 @@ class SubRound:
             nodes[job] = tuple(int(self.nodes[node]) for node in part.nodes[at])
         return Selection(choice, tuple(nodes))
 
+    def numbered(self, whole: Selection) -> Selection:
+        """Return a decision of the larger round in the smaller one's numbers.
+
+        Only for a smaller round of all jobs and nodes that has all options of the decision.
+        """
+        at = _positions(int(self.options.max(initial=-1)) + 1, self.options)
+        choice = whole.choice.copy()
+        decided = choice >= 0
+        choice[decided] = at[choice[decided]]
+        return Selection(choice, whole.nodes)
+
 
 def with_candidates(problem: RoundProblem, level: Level, kept: Ints | None) -> SubRound:
     """Return the round restricted to these candidates, ascending, or whole if None.

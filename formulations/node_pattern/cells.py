@@ -108,7 +108,8 @@ def _joining(problem: RoundProblem) -> Ints:
     nodes = problem.nodes
     if problem.options.starts.loose.any():
         return nodes.domain
-    joins = np.bincount(nodes.domain[nodes.open], minlength=int(nodes.domain.max()) + 1) > 1
+    domains = int(nodes.domain.max(initial=-1)) + 1
+    joins = np.bincount(nodes.domain[nodes.open], minlength=domains) > 1
     return np.where(joins[nodes.domain], nodes.domain, -1)
 
 

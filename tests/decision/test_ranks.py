@@ -1,9 +1,10 @@
-"""Ranked goals by tables, a table per goal, against enumeration."""
+"""Ranked goals by tables, a table per goal, and by prices, against enumeration."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from formulations.knapsack import Tables, find_items
 from formulations.parameters import KNAPSACK
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
+from morph_opt.scheduling.decision.climb import Climb
+from morph_opt.scheduling.decision.params import DEFAULTS, CoreParams, LadderParams, TinyParams
 from morph_opt.scheduling.decision.spread import floor_of
 from tests.decision.test_knapsack import SIZES, climbed
 from tests.decision.worlds import unpromised
@@ -59,6 +62,36 @@ def test_every_goal_against_enumeration(kind: str) -> None:
             assert outcome.gap <= 1e-6
         steps[solved.step] += 1
     assert steps["knapsack"] >= 6, steps
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("kind", SIZES)
+def test_candidates_that_a_goal_leaves_out_at_its_prices_are_in_no_best_decision(
+    kind: str, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = LadderParams(
+        small=0 if large else DEFAULTS.small,
+        core=CoreParams(additions=0),
+        tiny=TinyParams(0, 0, nodes=0),
+    )
+    over, left = Climb._over, list[int]()
+
+    def noted(self: Climb, kept: Any, at: Any) -> None:
+        left.append(int((~kept).sum()))
+        over(self, kept, at)
+
+    monkeypatch.setattr(Climb, "_over", noted)
+    for seed in range(12):
+        problem, levels = drawn(kind, seed)
+        best = oracle.best(problem, list(levels))
+        solved = climbed(problem, *levels, params=params)
+        assert solved.selection is not None
+        check(problem, solved.selection)
+        for level, outcome in zip(levels, solved.outcomes, strict=True):
+            truth = best.value(level)
+            assert solved.selection.value(level) == pytest.approx(truth, rel=1e-5, abs=1e-6)
+            assert outcome.bound >= truth - 1e-9 * abs(truth), (kind, seed, level.name)
+    assert sum(left) > 5
 
 
 @pytest.mark.parametrize("kind", SIZES)

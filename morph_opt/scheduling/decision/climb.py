@@ -154,11 +154,13 @@ class Climb:
         self._times = StepTimes()
         # Rows and columns of the exact model solved last.
         self._size = (0, 0)
-        # Columns of the exact round tried last: the next one has to be smaller by a factor.
+        # Columns of a level's exact round tried last: the next one has to be smaller by a factor.
         self._tried = np.iinfo(np.int64).max
         # Whether shapes make the gap, so that parts of rounds are worth a search for nodes.
         self._thorough = False
         self._floors: list[tuple[Level, float]] = []
+        # Loss of each candidate at the prices of the level climbed last, and the bound at them.
+        self._losses: tuple[Floats, float] | None = None
         # Tables of the level before, if it was solved by them.
         self._tables: Tables | None = None
         # Whether the search by tables ended because whole choices had no nodes.
@@ -178,17 +180,20 @@ class Climb:
         # Tables of ranked levels have each level bind all later ones.
         self._by_rank = self._by_rank and not any(level.passing for level in levels)
         outcomes: list[Outcome] = []
-        # Levels whose floors are no rows of the round yet.
-        solved: list[Outcome] = []
+        # Levels whose floors are no rows of the round yet, and losses at their prices.
+        solved: list[tuple[Outcome, tuple[Floats, float] | None]] = []
+        kept = np.ones(problem.candidates.count, dtype=bool)
         for rank, level in enumerate(levels):
             last = rank == len(levels) - 1
             gap = self._limits.gap if last else min(self._params.rank_gap, self._limits.gap)
             state = Known(best, -np.inf if best is None else best.value(level))
             if not self._attained(state, outcomes):
-                for at, outcome in enumerate(solved, rank - len(solved)):
+                for at, (outcome, losses) in enumerate(solved, rank - len(solved)):
                     reached, bound = outcome.objective, outcome.bound
                     floor = floor_of(problem, levels[at], reached, bound, self._params.tolerances)
                     floors[at] = [floor]
+                    if losses is not None and not any(level.passing for level in levels):
+                        kept = losses[0] <= _slack(losses[1], floor[1])
                     problem = with_floor(problem, at, *floor)
                 solved.clear()
                 if rank > 1 and levels[rank - 2].passing:
@@ -200,12 +205,13 @@ class Climb:
                         for side, row in enumerate(rows):
                             problem = with_floor(problem, at + side * len(levels), *row)
                 self._floors = [row for rows in floors.values() for row in rows]
-                self._level(_Level(problem, level, levels[rank + 1 :], gap, state))
+                self._losses, self._tried = None, np.iinfo(np.int64).max
+                self._over(kept, _Level(problem, level, levels[rank + 1 :], gap, state))
             outcomes.append(state.outcome(gap))
             if state.selection is None:
                 break
             best = state.selection
-            solved.append(outcomes[-1])
+            solved.append((outcomes[-1], self._losses))
         return Solved(
             best,
             tuple(outcomes),
@@ -227,6 +233,40 @@ class Climb:
             return False
         state.bounded(tables.bound, "knapsack")
         return True
+
+    def _over(self, kept: Bools, at: _Level) -> None:
+        """Climb a level over candidates ``kept``, which are all that can keep earlier goals.
+
+        An option that loses more at the prices of an earlier goal than its floor leaves is in no
+        decision that keeps this goal (`docs/formulations/prices.md`). Tables that are at hand have
+        all options.
+        """
+        if kept.all() or self._tables is not None:
+            self._level(at)
+            return
+        state = at.state
+        if state.selection is not None:
+            chosen = state.selection.choice
+            kept[chosen[(chosen >= 0) & (chosen < kept.size)]] = True
+        part = with_candidates(at.problem, at.level, np.flatnonzero(kept))
+        if state.selection is not None:
+            state.selection = part.numbered(state.selection)
+        whole = self._floors
+        self._floors = [
+            (Level(floor.name, floor.unit, floor.value[part.options]), least)
+            for floor, least in whole
+        ]
+        later = tuple(
+            Level(level.name, level.unit, level.value[part.options]) for level in at.later
+        )
+        self._level(replace(at, problem=part.problem, level=part.level, later=later))
+        self._floors = whole
+        if state.selection is not None:
+            state.selection = part.merged(state.selection, state.selection)
+        if self._losses is not None:
+            loss = np.full(kept.size, np.inf)
+            loss[kept] = self._losses[0]
+            self._losses = loss, self._losses[1]
 
     def _level(self, at: _Level) -> None:
         """Climb until a decision of one level is within the gap; the ladder has a table of endings.
@@ -411,6 +451,7 @@ class Climb:
             return
         guide = slots or _Guide(surplus, rounding.reduced, surplus, bound)
         inside = self._inside(at, guide.surplus, guide.reduced, guide.bound)
+        self._losses = inside.loss, inside.bound
         if here.large:
             self._parts(at, relaxation, guide, inside)
         if not self._done(at):
@@ -482,9 +523,7 @@ class Climb:
         state, params = at.state, self._params
         # Losses at prices add up to the bound at these prices less the value. The level's bound may
         # be tighter, by tables or other prices, and would leave out options of better decisions.
-        slack = inside.bound - state.value if state.selection is not None else np.inf
-        # Rounding errors of sums at prices are far below 1e-12 of the bound.
-        kept, size = inside.within(slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
+        kept, size = inside.within(_slack(inside.bound, state.value))
         # A round that was tried ended on its limits: it is tried again only if it became smaller.
         largest = params.exact_columns if most is None else most
         if size > min(largest, self._tried // params.exact_shrinks):
@@ -620,3 +659,12 @@ class Climb:
         self._times.place_ms += rounds.clock.place_ms
         self._size = (solved.rows, solved.columns)
         return solved
+
+
+def _slack(bound: float, least: float) -> float:
+    """Return the largest loss at prices of an option of a decision worth ``least`` or more.
+
+    Losses add up to the bound at these prices less the value. Rounding errors of sums at prices are
+    far below 1e-12 of the bound.
+    """
+    return (bound - least) * (1 + 1e-9) + 1e-12 * abs(bound)

@@ -54,12 +54,16 @@ class Inside:
         return alike_candidates(self._problem, self._level)
 
     @cached_property
+    def loss(self) -> Floats:
+        """Loss of each candidate at the prices, shape (K,)."""
+        table = self._problem.candidates
+        return self._surplus[table.job] - self._reduced[: table.count]
+
+    @cached_property
     def _least(self) -> Floats:
         """Least loss of any candidate of each group."""
-        table = self._problem.candidates
-        loss = self._surplus[table.job] - self._reduced[: table.count]
         least = np.full(int(self.alike.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(least, self.alike, loss)
+        np.minimum.at(least, self.alike, self.loss)
         return least
 
     def within(self, slack: float) -> tuple[Ints, int]:
