@@ -3,13 +3,14 @@
     python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--peers-to 512]
                                [--sia-to 8192] [--restated-to 8192] [--leaves 1 4]
                                [--nodes ordinary odd resources busy] [--objectives throughput jct]
-                               [--memory-gib 16]
+                               [--memory-gib 16] [--case-cpu-s 120]
                                [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
 medians over the steady rounds, because the machine may be shared. All methods decide the very same
 states: the ladder's decision makes the next round. Writes ``rounds.csv`` and, from it alone,
-``README.md``, ``seconds.svg`` and ``distance.svg``; cases that are measured again replace theirs.
+``README.md``, ``seconds.svg`` and ``distance.svg``; cases that are measured again replace theirs. A
+case that needs more CPU seconds than ``--case-cpu-s`` is stopped and is a row that says so.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import math
 import resource
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, fields
 from multiprocessing import get_context
 from pathlib import Path
 from typing import get_type_hints
 
 from benchmarks.instances.scaled import NODES, SLOWER
-from benchmarks.scale.measure import EXACT, RESTATED, Case, Row, case
+from benchmarks.scale.measure import CLOSER, EXACT, RESTATED, Case, Row, case, stopped
 from benchmarks.scale.page import draw, draw_distances, page
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import keep_memory, run_command
@@ -36,9 +38,6 @@ from morph_opt.scheduling.policies.catalog import OBJECTIVES as CATALOGUE
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20
-OBJECTIVES = ("throughput", "jct")
-"""Objectives of all cases; others of the catalogue if they are named."""
-
 
 def write(rows: Sequence[Row], folder: Path) -> None:
     """The raw rows, the page and its picture."""
@@ -82,9 +81,12 @@ def make_parser() -> LineParser:
     parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
     parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
     parser.add_argument(
-        "--objectives", nargs="+", choices=list(CATALOGUE), default=list(OBJECTIVES)
+        "--objectives", nargs="+", choices=list(CATALOGUE), default=list(CLOSER)
     )
     parser.add_argument("--memory-gib", type=whole(1, 4096), default=16, help="of each process")
+    parser.add_argument(
+        "--case-cpu-s", type=whole(1, 10**6), help="CPU seconds of each process (no limit)"
+    )
     parser.add_argument("--out", type=Path, default=Path("reports/scale"))
     return parser
 
@@ -117,9 +119,10 @@ def _run(options: argparse.Namespace) -> int:
         peers += list(RESTATED) if one.gpus <= options.restated_to else []
         if (one.leaves, one.objective) != (1, "throughput"):
             peers = []
-        own = _alone(one, options.rounds, [], options.memory_gib)
+        limits = options.memory_gib, options.case_cpu_s
+        own = _alone(one, options.rounds, [], *limits)
         rows += own
-        rows += _alone(one, min(2, options.rounds), peers, options.memory_gib) if peers else []
+        rows += _alone(one, min(2, options.rounds), peers, *limits) if peers else []
         worst = max((row.solve_s for row in own if row.method == "ladder"), default=math.nan)
         print(
             f"{one.gpus} GPUs, {one.types} types, {one.leaves} leaves, {one.nodes} nodes, "
@@ -130,15 +133,24 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _alone(one: Case, rounds: int, peers: list[str], memory_gib: int) -> list[Row]:
-    """A case in a process of its own, with this much memory at most."""
+def _alone(
+    one: Case, rounds: int, peers: list[str], memory_gib: int, cpu_s: int | None
+) -> list[Row]:
+    """A case in a process of its own, within this memory and these CPU seconds."""
     with ProcessPoolExecutor(
-        1, mp_context=get_context("spawn"), initializer=_limit, initargs=(memory_gib,)
+        1, mp_context=get_context("spawn"), initializer=_limit, initargs=(memory_gib, cpu_s)
     ) as alone:
-        return alone.submit(case, one, rounds, peers).result()
+        try:
+            return alone.submit(case, one, rounds, peers).result()
+        except BrokenProcessPool:
+            if cpu_s is None:
+                raise
+            return [stopped(one, cpu_s)] if not peers else []
 
 
-def _limit(memory_gib: int) -> None:
+def _limit(memory_gib: int, cpu_s: int | None) -> None:
     most = memory_gib * 2**30
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if cpu_s is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     keep_memory()  # as the process of a command does

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from benchmarks.instances.scaled import first_round, round_after, speeds_of
+from benchmarks.instances.scaled import JOBS_PER_GPU, first_round, round_after, speeds_of
 from benchmarks.scale.peers import Decoupled, Pop, Priced
 from morph_opt.core.domain import Allocation, Cluster, RoundState
 from morph_opt.scheduling.decision.ladder import Ladder
@@ -30,6 +30,15 @@ LIMITS = Limits(gap=1e-3, time_s=600.0)
 
 CLOSE = 2e-4
 """Gap of the second line of the ladder."""
+
+CLOSER = ("throughput", "jct")
+"""Objectives of all cases, which have that line; others are measured if they are named."""
+
+USD_PER_HOUR = 2.0
+"""Price of a GPU of any type, which the objective ``cost`` needs."""
+
+STOPPED = "stopped"
+"""Status of the row of a case that needed more CPU seconds than it was given."""
 
 PEER_S = 10.0
 """Wall seconds that a peer has for a round."""
@@ -92,6 +101,9 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
     The ladder's decision, to the gap of `LIMITS`, makes the next round for all of them.
     """
     state = first_round(one.gpus, one.types, one.leaves, kind=one.nodes)
+    if one.objective == "cost":
+        kinds = {kind.name: USD_PER_HOUR for kind in state.cluster.gpu_types}
+        state = replace(state, cluster=state.cluster.with_prices(kinds))
     speeds = speeds_of(state.cluster)
     compact, whole = (
         RoundPoser(speeds, make_objective(one.objective, speeds), compact_from=compact_from)
@@ -107,7 +119,7 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
         row, decided = _measured("ladder", climbs, compact, state, LIMITS)
         assert row is not None
         rows = [row]
-        if not peers:
+        if not peers and one.objective in CLOSER:
             close = replace(LIMITS, gap=CLOSE)
             rows.append(_measured("ladder, closer", climbs, compact, state, close)[0])
         for name in peers:
@@ -128,6 +140,29 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
             break
         state = round_after(state, decided)
     return found
+
+
+def stopped(one: Case, cpu_s: float) -> Row:
+    """The row of a case that was stopped after so many CPU seconds."""
+    nan = float("nan")
+    return Row(
+        **asdict(one),
+        round=0,
+        method="ladder",
+        jobs=int(JOBS_PER_GPU * one.gpus),
+        running=0,
+        candidates=0,
+        columns_s=nan,
+        solve_s=cpu_s,
+        nodes_s=nan,
+        step="",
+        status=STOPPED,
+        value=nan,
+        bound=nan,
+        gap=nan,
+        gap_of_gain=nan,
+        peak_mib=nan,
+    )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, Row
+from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, STOPPED, Row
 from morph_opt.core.documents import write_atomically
 from morph_opt.core.documents.figures import dots, drawing, logarithmic, rules
 from morph_opt.core.documents.style import looks
@@ -62,7 +62,9 @@ def page(rows: Sequence[Row]) -> str:
         "*Columns* is from the snapshot to the tables, *solve* everything from the tables to a",
         "checked decision with nodes and a checked bound, *GPUs* naming the GPUs. The gap is",
         "certified; *of gain* is the same difference over what deciding can gain at all. Rounds of",
-        "the ladder stand in a process of their own, whose memory is stated. Its peers decide the",
+        "the ladder stand in a process of their own, whose memory is stated. A row with the step",
+        f"`{STOPPED}` is a process that was ended after the CPU seconds of its column *solve*, before",
+        "its first decision or a later one. Peers decide the",
         f"very same states of the same run, each with {PEER_S:g} s by the clock,",
         f"{LIMITS.time_s:g} if it is restated here; a round without a decision has no line.",
         "Sia's program is its published one: how many GPUs of which type, no nodes, and its own",
@@ -113,6 +115,7 @@ def _points(rows: Sequence[Row]) -> list[tuple[float, float]]:
         (float(gpus), statistics.median(r.columns_s + r.solve_s for r in group))
         for (gpus, _, leaves, nodes, objective, kind), group in _groups(rows).items()
         if (leaves, nodes, objective, kind) == (1, "ordinary", "throughput", "steady")
+        and all(row.status != STOPPED for row in group)
     ]
 
 
@@ -176,7 +179,8 @@ def distances(rows: Sequence[Row]) -> Distances:
             rounds.setdefault((row.gpus, row.types, row.nodes, row.round), []).append(row)
     met: dict[tuple[str, int, int, str], dict[str, list[tuple[float, float]]]] = {}
     for (gpus, types, nodes, at), there in rounds.items():
-        if all(row.method.startswith("ladder") for row in there):
+        peers = any(not row.method.startswith("ladder") for row in there)
+        if not peers or any(row.status == STOPPED for row in there):
             continue
         bound = min(row.bound for row in there)
         by = met.setdefault((_kind(nodes, at), gpus, types, nodes), {})
@@ -261,7 +265,7 @@ def _table(rows: Sequence[Row]) -> str:
             name: statistics.median(getattr(row, name) for row in group)
             for name in ("columns_s", "solve_s", "nodes_s", "gap", "gap_of_gain")
         }
-        steps = sorted({row.step for row in group})
+        steps = sorted({row.status if row.status == STOPPED else row.step for row in group})
         body.append(
             (
                 f"{gpus:,}",
@@ -272,22 +276,22 @@ def _table(rows: Sequence[Row]) -> str:
                 kind,
                 f"{group[0].jobs:,}",
                 f"{group[-1].candidates:,}",
-                f"{middle['columns_s']:.3f}",
+                _formatted(middle["columns_s"]),
                 f"{middle['solve_s']:.3f}",
                 f"{max(row.solve_s for row in group):.3f}",
                 _formatted(middle["nodes_s"]),
-                f"{100 * middle['gap']:.4f}",
-                f"{100 * max(row.gap for row in group):.4f}",
+                _formatted(100 * middle["gap"], 4),
+                _formatted(100 * max(row.gap for row in group), 4),
                 _formatted(100 * middle["gap_of_gain"]),
                 ", ".join(steps) or "-",
-                f"{max(row.peak_mib for row in group):.0f}",
+                _formatted(max(row.peak_mib for row in group), 0),
             )
         )
     return Table(head, tuple(body)).to_markdown()
 
 
-def _formatted(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "-"
+def _formatted(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}" if np.isfinite(value) else "-"
 
 
 def _growth(rows: Sequence[Row]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scale.cli import main
+from benchmarks.scale.cli import main, read
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,13 @@ def test_unusable_output_folder_is_refused_at_once(
     shown = capsys.readouterr()
     assert "is a file, not a folder" in shown.err
     assert not shown.out
+
+
+def test_a_case_beyond_its_cpu_seconds_is_a_row_that_says_so(tmp_path: Path) -> None:
+    # Only the import and the snapshot of so many GPUs take longer.
+    line = ["--sizes", "65536", "--types", "3", "--leaves", "1", "--objectives", "jct"]
+    assert main([*line, "--case-cpu-s", "1", "--out", str(tmp_path)]) == 0
+    (row,) = read(tmp_path)
+    assert (row.gpus, row.objective, row.solve_s) == (65_536, "jct", 1.0)
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert "| 1.000 | 1.000 | - | - | - | - | stopped | - |" in text
