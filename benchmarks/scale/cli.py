@@ -39,6 +39,7 @@ from morph_opt.scheduling.policies.catalog import OBJECTIVES as CATALOGUE
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20
 
+
 def write(rows: Sequence[Row], folder: Path) -> None:
     """The raw rows, the page and its picture."""
     with (folder / "rounds.csv").open("w", newline="") as file:
@@ -80,9 +81,7 @@ def make_parser() -> LineParser:
     parser.add_argument("--restated-to", type=most, default=8192, help="GPUs of POP and others")
     parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
     parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
-    parser.add_argument(
-        "--objectives", nargs="+", choices=list(CATALOGUE), default=list(CLOSER)
-    )
+    parser.add_argument("--objectives", nargs="+", choices=list(CATALOGUE), default=list(CLOSER))
     parser.add_argument("--memory-gib", type=whole(1, 4096), default=16, help="of each process")
     parser.add_argument(
         "--case-cpu-s", type=whole(1, 10**6), help="CPU seconds of each process (no limit)"
