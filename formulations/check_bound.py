@@ -268,7 +268,12 @@ def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
         refers = entries[about[entries] >= 0]
         if not refers.size or (rules.kind[entries] == RULE_U).any():
             continue
-        alone = set.intersection(*(set(options.jobs_of(o)) for o in about[refers].tolist()))
+        first, *others = about[refers].tolist()
+        alone = set(options.jobs_of(first))
+        for option in others:
+            if not alone:
+                break
+            alone.intersection_update(options.jobs_of(option))
         for job in alone:
             low, high = rules.lower[d] - FEASIBILITY, rules.upper[d] + FEASIBILITY
             idle[job] &= bool(low <= 0.0 <= high)

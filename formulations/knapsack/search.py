@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nextafter
-from operator import le, sub
+from operator import add, le, sub
 from typing import NamedTuple
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Ints
 from formulations.knapsack.distinct import DistinctNodes, Gang
 from formulations.knapsack.placing import placed
 from formulations.knapsack.tables import Tables
@@ -102,24 +102,27 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
 
     Of several goals it attains the value of each, if no single items exclude that.
     """
-    items, rows = tables.items, [tables.rows(rank) for rank in range(len(tables.goals))]
+    items, flat = tables.items, [tables.flat(rank) for rank in range(len(tables.goals))]
     step, option = tables.step, items.option.tolist()
     values = [goal.value.tolist() for goal in tables.goals]
     losses = [ROUNDING * goal.size for goal in tables.goals]
     sizes, which, start = items.sizes.tolist(), items.which.tolist(), items.start.tolist()
-    (value, row, loss), *others = zip(values, rows, losses, strict=True)
-    left, place = list(items.capacity), len(row[0]) - 1
+    (value, table, loss), *others = zip(values, flat, losses, strict=True)
+    states = tables.states
+    left, place = list(items.capacity), states - 1
     fits = [all(map(le, gpus, left)) for gpus in sizes]
     choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
     for at, job in enumerate(items.job.tolist()):
-        least, rest = row[at][place] - loss, row[at + 1]
-        more = [(own, table[at + 1], table[at][place] - lost) for own, table, lost in others]
+        here = at * states + place
+        least = table[here] - loss
+        more = [(own, rests, rests[here] - lost) for own, rests, lost in others]
         for item in range(start[at], start[at + 1]):
             if not fits[which[item]]:
                 continue
             state = place - step[item]
-            if value[item] + rest[state] >= least and all(
-                own[item] + ahead[state] >= must for own, ahead, must in more
+            after = here + states - step[item]
+            if value[item] + table[after] >= least and all(
+                own[item] + rests[after] >= must for own, rests, must in more
             ):
                 choice[job] = option[item]
                 if state != place:
@@ -127,6 +130,25 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
                     fits = [all(map(le, gpus, left)) for gpus in sizes]
                 break
     return choice
+
+
+class _Size(NamedTuple):
+    """Items of one place that need the same GPUs.
+
+    Parameters
+    ----------
+    gpus, step
+        GPUs of each class, and the distance by which they move the state.
+    most
+        Largest value among the items, by goal.
+    items
+        Items, ascending, each with its value by goal.
+    """
+
+    gpus: tuple[int, ...]
+    step: int
+    most: tuple[float, ...]
+    items: list[tuple[int, tuple[float, ...]]]
 
 
 class _Offers:
@@ -139,29 +161,45 @@ class _Offers:
 
     Attributes
     ----------
-    rows
-        Table of each goal, shape (D + 1, states).
-    states
-        Number of states of a table.
+    worths
+        Value of each item by goal.
     """
 
     def __init__(self, tables: Tables, goals: int) -> None:
         items = tables.items
-        self._start: list[int] = items.start.tolist()
-        self._step = np.asarray(tables.step, dtype=np.int64)
-        self._gpus = list(np.ascontiguousarray(items.gpus.T))
-        self._values = [goal.value for goal in tables.goals[:goals]]
-        self.rows = [table.reshape(table.shape[0], -1) for table in tables.tables[:goals]]
-        self.states = int(self.rows[0].shape[1])
+        self._items, self._step = items, tables.step
+        self._gpus = list(map(tuple, items.sizes.tolist()))
+        self._which, self._start = items.which.tolist(), items.start.tolist()
+        self.worths = list(
+            zip(*(goal.value.tolist() for goal in tables.goals[:goals]), strict=True)
+        )
+        self._tables = [tables.flat(rank) for rank in range(goals)]
+        self._states = tables.states
+        self._sizes: dict[int, list[_Size]] = {}
+
+    def _sizes_at(self, place: int) -> list[_Size]:
+        """Return the items of a place by size."""
+        if place not in self._sizes:
+            found: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
+            for item in range(self._start[place], self._start[place + 1]):
+                found.setdefault(self._which[item], []).append((item, self.worths[item]))
+            sizes = []
+            for which, mine in found.items():
+                most = mine[0][1]
+                for _, worth in mine[1:]:
+                    most = tuple(map(max, most, worth))
+                sizes.append(_Size(self._gpus[which], self._step[mine[0][0]], most, mine))
+            self._sizes[place] = sizes
+        return self._sizes[place]
 
     def reaching(
         self,
         place: int,
         state: int,
-        left: Sequence[int],
+        left: tuple[int, ...],
         had: Sequence[float],
         least: Sequence[float],
-    ) -> tuple[Ints, Floats]:
+    ) -> list[tuple[int, float]]:
         """Return the items of a place that fit and may reach every goal's least value.
 
         Parameters
@@ -173,21 +211,26 @@ class _Offers:
 
         Returns
         -------
-        tuple
-            Items, ascending, and their bounds of the last goal.
+        list
+            Items with their bounds of the last goal.
         """
-        start = self._start[place]
-        mine = slice(start, self._start[place + 1])
-        # A state that does not exist is below 0 and of an item that does not fit.
-        after = state - self._step[mine]
-        fine, bound = np.ones(after.size, dtype=bool), np.zeros(0)
-        for gpus, free in zip(self._gpus, left, strict=True):
-            fine &= gpus[mine] <= free
-        for value, rows, worth, must in zip(self._values, self.rows, had, least, strict=True):
-            bound = worth + value[mine] + rows[place + 1, after]
-            fine &= bound >= must
-        found = np.flatnonzero(fine)
-        return start + found, bound[found]
+        # Positions after an item that fits are at least the beginning of the next row.
+        found, behind = [], (place + 1) * self._states + state
+        for gpus, step, most, items in self._sizes_at(place):
+            if not all(map(le, gpus, left)):
+                continue
+            rests = [table[behind - step] for table in self._tables]
+            # Rounded sums are monotone, so no item reaches what the largest values do not.
+            if not all(map(_reaches, had, most, rests, least)):
+                continue
+            for item, worth in items:
+                if all(map(_reaches, had, worth, rests, least)):
+                    found.append((item, had[-1] + worth[-1] + rests[-1]))
+        return found
+
+
+def _reaches(had: float, worth: float, rest: float, least: float) -> bool:
+    return had + worth + rest >= least
 
 
 class _Taken(NamedTuple):
@@ -195,7 +238,7 @@ class _Taken(NamedTuple):
 
     item: int
     holds: list[tuple[int, int]]
-    worth: list[float]
+    worth: tuple[float, ...]
     left: tuple[int, ...]
     gangs: list[tuple[Gang, ...]]
 
@@ -220,11 +263,11 @@ class _Search:
         self._jobs = items.job.size
         self._option: list[int] = items.option.tolist()
         ranks = range(tables.rank + 1)
-        self._worths: list[list[float]] = [tables.goals[at].value.tolist() for at in ranks]
         self._offers = _Offers(tables, len(ranks))
         # Values that a decision must reach of the goals that rank higher.
         self._least = tables.least[: tables.rank]
-        self._gpus = [tuple(own) for own in items.gpus.tolist()]
+        self._gpus: list[tuple[int, ...]] = list(map(tuple, items.sizes.tolist()))
+        self._which: list[int] = items.which.tolist()
         self._same, self._grain = tables.rounding, KNAPSACK.grain * tables.rounding or 1.0
         size = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
         self._free: list[int] = np.rint(size).astype(int).tolist()
@@ -239,9 +282,8 @@ class _Search:
         self._taken: list[_Taken] = []
         self._gangs: list[tuple[Gang, ...]] = [()] * nodes.classes
         self._left = items.capacity
-        self._at, self._worth = self._offers.states - 1, [0.0] * len(ranks)
-        if not items.goals:
-            self._worth[0] -= items.promised
+        promised = 0.0 if items.goals else items.promised
+        self._at, self._worth = tables.states - 1, (0.0 - promised,) + (0.0,) * tables.rank
 
     def over(
         self, most_nodes: int, late: Callable[[], bool], most_whole: int | None = None
@@ -288,24 +330,19 @@ class _Search:
     def _ranked(self) -> list[tuple[int, int, float]]:
         """Return the next job's items that may improve the best decision, most promising last."""
         least, grain = nextafter(self._value + self._same, np.inf), self._grain
-        items, bounds = self._offers.reaching(
+        items = self._offers.reaching(
             len(self._taken), self._at, self._left, self._worth, [*self._least, least]
         )
-        found = [
-            (round(bound / grain), -item, bound)
-            for item, bound in zip(items.tolist(), bounds.tolist(), strict=True)
-        ]
-        found.sort()
-        return found
+        return sorted((round(bound / grain), -item, bound) for item, bound in items)
 
     def _takes(self, item: int) -> bool:
         """Take an item; return whether nodes may exist for everything taken so far."""
         option = self._option[item]
         holds, parts = self._holds.get(option, []), self._parts_of(option)
         self._taken.append(_Taken(item, holds, self._worth, self._left, self._gangs))
-        self._worth = [had + own[item] for had, own in zip(self._worth, self._worths, strict=True)]
+        self._worth = tuple(map(add, self._worth, self._offers.worths[item]))
         self._at -= self._tables.step[item]
-        self._left = tuple(map(sub, self._left, self._gpus[item]))
+        self._left = tuple(map(sub, self._left, self._gpus[self._which[item]]))
         if not holds and not parts:
             return True
         touched = {t for t, _ in parts}
@@ -318,7 +355,7 @@ class _Search:
             self._free[node] -= gpus
             clash |= self._free[node] < 0
             touched.add(self._class[node])
-        return not clash and all(self._fit(t) for t in touched if self._gangs[t])
+        return not clash and all(map(self._fit, touched))
 
     def _parts_of(self, option: int) -> list[tuple[int, Gang]]:
         """Return class and parts of an option that starts on nodes of its own."""
@@ -334,6 +371,8 @@ class _Search:
         return self._parts[option]
 
     def _fit(self, t: int) -> bool:
+        if not self._gangs[t]:
+            return True
         free = tuple(sorted(map(self._free.__getitem__, self._nodes[t])))
         return self._distinct.possible(free, self._gangs[t])
 

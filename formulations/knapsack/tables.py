@@ -120,9 +120,14 @@ class Tables:
             found[job].append((sizes[at], most))
         return found
 
-    def rows(self, rank: int) -> list[memoryview]:
-        """Return the flattened rows of a goal's table: row i has jobs i to D-1, row D none."""
-        return [row.reshape(-1).data for row in self.tables[rank]]
+    def flat(self, rank: int) -> memoryview:
+        """Return a goal's table, flattened: row i, of `states`, has jobs i to D-1, row D none."""
+        return self.tables[rank].reshape(-1).data
+
+    @property
+    def states(self) -> int:
+        """Number of states of a row of a table."""
+        return prod(self._shape)
 
     @property
     def table(self) -> Floats:

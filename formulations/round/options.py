@@ -216,6 +216,8 @@ class OptionTable:
 
     def jobs_of(self, option: int) -> list[int]:
         """Return the jobs of an option, first the one that holds the nodes."""
+        if not self.shared[option]:
+            return [int(self.job[option])]
         first, last = np.searchsorted(self.members.option, [option, option + 1]).tolist()
         jobs: list[int] = self.members.job[first:last].tolist()
         return jobs
