@@ -132,23 +132,26 @@ def first_choice(problem: RoundProblem, tables: Tables) -> Ints:
     return choice
 
 
+Worths = tuple[float, ...]
+"""Value of each goal."""
+
+
 class _Size(NamedTuple):
-    """Items of one place that need the same GPUs.
+    """Items of one place that need the same GPUs, in a state in which they fit.
 
     Parameters
     ----------
-    gpus, step
-        GPUs of each class, and the distance by which they move the state.
     most
         Largest value among the items, by goal.
+    rests
+        Largest value of the places after this one on the GPUs left, by goal.
     items
         Items, ascending, each with its value by goal.
     """
 
-    gpus: tuple[int, ...]
-    step: int
-    most: tuple[float, ...]
-    items: list[tuple[int, tuple[float, ...]]]
+    most: Worths
+    rests: Worths
+    items: list[tuple[int, Worths]]
 
 
 class _Offers:
@@ -167,45 +170,48 @@ class _Offers:
 
     def __init__(self, tables: Tables, goals: int) -> None:
         items = tables.items
-        self._items, self._step = items, tables.step
-        self._gpus = list(map(tuple, items.sizes.tolist()))
-        self._which, self._start = items.which.tolist(), items.start.tolist()
-        self.worths = list(
-            zip(*(goal.value.tolist() for goal in tables.goals[:goals]), strict=True)
-        )
-        self._tables = [tables.flat(rank) for rank in range(goals)]
+        self._tables, self._flat = tables, [tables.flat(rank) for rank in range(goals)]
+        self._gpus, self._which = items.sizes.tolist(), items.which.tolist()
+        self._start: list[int] = items.start.tolist()
+        values = [goal.value.tolist() for goal in tables.goals[:goals]]
+        self.worths: list[Worths] = list(zip(*values, strict=True))
         self._states = tables.states
-        self._sizes: dict[int, list[_Size]] = {}
+        self._by_size: dict[int, list[tuple[int, Worths, list[tuple[int, Worths]]]]] = {}
+        self._fitting: dict[tuple[int, int], list[_Size]] = {}
 
-    def _sizes_at(self, place: int) -> list[_Size]:
-        """Return the items of a place by size."""
-        if place not in self._sizes:
-            found: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
+    def _sizes_of(self, place: int) -> list[tuple[int, Worths, list[tuple[int, Worths]]]]:
+        """Return size, largest values and items of each size of a place."""
+        if place not in self._by_size:
+            found: dict[int, list[tuple[int, Worths]]] = {}
             for item in range(self._start[place], self._start[place + 1]):
                 found.setdefault(self._which[item], []).append((item, self.worths[item]))
-            sizes = []
+            self._by_size[place] = sizes = []
             for which, mine in found.items():
                 most = mine[0][1]
                 for _, worth in mine[1:]:
                     most = tuple(map(max, most, worth))
-                sizes.append(_Size(self._gpus[which], self._step[mine[0][0]], most, mine))
-            self._sizes[place] = sizes
-        return self._sizes[place]
+                sizes.append((which, most, mine))
+        return self._by_size[place]
+
+    def _sizes_at(self, place: int, state: int) -> list[_Size]:
+        """Return the items of a place that fit in a state."""
+        if (place, state) not in self._fitting:
+            # An item that fits leads to a state of the next row, at the distance of its step.
+            left, behind = self._tables.left(state), (place + 1) * self._states + state
+            self._fitting[place, state] = found = []
+            for which, most, items in self._sizes_of(place):
+                if all(map(le, self._gpus[which], left)):
+                    after = behind - self._tables.step[items[0][0]]
+                    found.append(_Size(most, tuple(flat[after] for flat in self._flat), items))
+        return self._fitting[place, state]
 
     def reaching(
-        self,
-        place: int,
-        state: int,
-        left: tuple[int, ...],
-        had: Sequence[float],
-        least: Sequence[float],
+        self, place: int, state: int, had: Worths, least: Sequence[float]
     ) -> list[tuple[int, float]]:
-        """Return the items of a place that fit and may reach every goal's least value.
+        """Return the items of a place that fit in a state and may reach every goal's least value.
 
         Parameters
         ----------
-        state, left
-            State before the place, and the GPUs left of each class.
         had, least
             Values of the goals by the places before, and values to be reached.
 
@@ -214,23 +220,22 @@ class _Offers:
         list
             Items with their bounds of the last goal.
         """
-        # Positions after an item that fits are at least the beginning of the next row.
-        found, behind = [], (place + 1) * self._states + state
-        for gpus, step, most, items in self._sizes_at(place):
-            if not all(map(le, gpus, left)):
-                continue
-            rests = [table[behind - step] for table in self._tables]
+        found = []
+        for most, rests, items in self._sizes_at(place, state):
             # Rounded sums are monotone, so no item reaches what the largest values do not.
-            if not all(map(_reaches, had, most, rests, least)):
-                continue
-            for item, worth in items:
-                if all(map(_reaches, had, worth, rests, least)):
-                    found.append((item, had[-1] + worth[-1] + rests[-1]))
+            for own, worth, rest, must in zip(had, most, rests, least, strict=True):
+                if own + worth + rest < must:
+                    break
+            else:
+                for item, worths in items:
+                    bound = 0.0
+                    for own, worth, rest, must in zip(had, worths, rests, least, strict=True):
+                        bound = own + worth + rest
+                        if bound < must:
+                            break
+                    else:
+                        found.append((item, bound))
         return found
-
-
-def _reaches(had: float, worth: float, rest: float, least: float) -> bool:
-    return had + worth + rest >= least
 
 
 class _Taken(NamedTuple):
@@ -238,8 +243,7 @@ class _Taken(NamedTuple):
 
     item: int
     holds: list[tuple[int, int]]
-    worth: tuple[float, ...]
-    left: tuple[int, ...]
+    worth: Worths
     gangs: list[tuple[Gang, ...]]
 
 
@@ -266,8 +270,6 @@ class _Search:
         self._offers = _Offers(tables, len(ranks))
         # Values that a decision must reach of the goals that rank higher.
         self._least = tables.least[: tables.rank]
-        self._gpus: list[tuple[int, ...]] = list(map(tuple, items.sizes.tolist()))
-        self._which: list[int] = items.which.tolist()
         self._same, self._grain = tables.rounding, KNAPSACK.grain * tables.rounding or 1.0
         size = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
         self._free: list[int] = np.rint(size).astype(int).tolist()
@@ -281,7 +283,6 @@ class _Search:
         self._distinct = DistinctNodes()
         self._taken: list[_Taken] = []
         self._gangs: list[tuple[Gang, ...]] = [()] * nodes.classes
-        self._left = items.capacity
         promised = 0.0 if items.goals else items.promised
         self._at, self._worth = tables.states - 1, (0.0 - promised,) + (0.0,) * tables.rank
 
@@ -331,7 +332,7 @@ class _Search:
         """Return the next job's items that may improve the best decision, most promising last."""
         least, grain = nextafter(self._value + self._same, np.inf), self._grain
         items = self._offers.reaching(
-            len(self._taken), self._at, self._left, self._worth, [*self._least, least]
+            len(self._taken), self._at, self._worth, [*self._least, least]
         )
         return sorted((round(bound / grain), -item, bound) for item, bound in items)
 
@@ -339,10 +340,9 @@ class _Search:
         """Take an item; return whether nodes may exist for everything taken so far."""
         option = self._option[item]
         holds, parts = self._holds.get(option, []), self._parts_of(option)
-        self._taken.append(_Taken(item, holds, self._worth, self._left, self._gangs))
+        self._taken.append(_Taken(item, holds, self._worth, self._gangs))
         self._worth = tuple(map(add, self._worth, self._offers.worths[item]))
         self._at -= self._tables.step[item]
-        self._left = tuple(map(sub, self._left, self._gpus[self._which[item]]))
         if not holds and not parts:
             return True
         touched = {t for t, _ in parts}
@@ -378,7 +378,7 @@ class _Search:
 
     def _undo(self) -> None:
         last = self._taken.pop()
-        self._worth, self._left, self._gangs = last.worth, last.left, last.gangs
+        self._worth, self._gangs = last.worth, last.gangs
         self._at += self._tables.step[last.item]
         for node, gpus in last.holds:
             self._free[node] += gpus

@@ -124,6 +124,10 @@ class Tables:
         """Return a goal's table, flattened: row i, of `states`, has jobs i to D-1, row D none."""
         return self.tables[rank].reshape(-1).data
 
+    def left(self, state: int) -> tuple[int, ...]:
+        """Return the GPUs of each class that are left in a state."""
+        return tuple(int(gpus) for gpus in np.unravel_index(state, self._shape))
+
     @property
     def states(self) -> int:
         """Number of states of a row of a table."""
@@ -148,11 +152,22 @@ class Tables:
     def _solved(self) -> tuple[list[Floats], list[float]]:
         states = prod(self._shape)
         at_once = states * self.items.sizes.shape[0] <= self._few
-        fill = self._filled_at_once if at_once else self._filled_by_size
         found: list[Floats] = []
         least: list[float] = []
-        for goal in self.goals:
-            found.append(fill(found, least))
+        shape = (self.items.job.size + 1, *self._shape)
+        rest = (
+            _rests(self._shape, tuple(map(tuple, self.items.sizes.tolist()))) if at_once else None
+        )
+        tight, flat = None, np.zeros(0)
+        for rank, goal in enumerate(self.goals):
+            if rest is None:
+                found.append(self._filled_by_size(found, least))
+            else:
+                if rank:
+                    lost, worth = _lost(found[-1], least[-1]), self._worths[rank - 1]
+                    tight = _tight_at_once(rest, flat, worth, lost, tight)
+                flat = _filled_at_once(rest, self._worths[rank], tight)
+                found.append(flat[:, 1:].reshape(shape))
             best, reached = float(found[-1][0].flat[-1]), goal.least
             if reached == -np.inf and best > -np.inf:
                 finite = np.abs(goal.value[np.isfinite(goal.value)])
@@ -160,36 +175,6 @@ class Tables:
                 reached = best - self._loss * max(unit, abs(best))
             least.append(reached - 2.0 * ROUNDING * goal.size)
         return found, least
-
-    def _filled_at_once(self, tables: list[Floats], least: list[float]) -> Floats:
-        """Return the next goal's table, all sizes of a job in one step."""
-        sizes = tuple(map(tuple, self.items.sizes.tolist()))
-        rest, rank, jobs = _rests(self._shape, sizes), len(tables), self.items.job.size
-        worth = self._worths[rank][:, :, None]
-        if rank:
-            worth = np.where(self._tight_at_once(tables, least, rest), worth, -np.inf)
-        # State 0, before all others, is for sizes that do not fit: worth -inf.
-        flat = np.zeros((jobs + 1, 1 + prod(self._shape)))
-        flat[:, 0] = -np.inf
-        for at in range(jobs - 1, -1, -1):
-            behind = flat[at + 1].take(rest)
-            behind += worth[at]
-            np.maximum.reduce(behind, axis=0, out=flat[at, 1:])
-        return flat[:, 1:].reshape(jobs + 1, *self._shape)
-
-    def _tight_at_once(self, tables: list[Floats], least: list[float], rest: Ints) -> Bools:
-        """Return whether each size is tight for each job in each state, shape (D, S, states)."""
-        found: Bools | None = None
-        jobs = self.items.job.size
-        for table, worth, reached in zip(tables, self._worths, least, strict=False):
-            flat = table.reshape(jobs + 1, -1)
-            padded = np.concatenate([np.full((jobs + 1, 1), -np.inf), flat], axis=1)
-            behind = padded[1:].take(rest, axis=1)
-            behind += worth[:, :, None]
-            fine = behind >= flat[:-1, None] - _lost(table, reached)
-            found = fine if found is None else found & fine
-        assert found is not None
-        return found
 
     def _filled_by_size(self, tables: list[Floats], least: list[float]) -> Floats:
         """Return the next goal's table, one size of a job after the other."""
@@ -279,6 +264,52 @@ def _lost(table: Floats, least: float) -> float:
     """Return what decisions worth ``least`` lose of a goal at most; 0 if there is none at all."""
     best = float(table[0].flat[-1])
     return best - least if best > -np.inf else 0.0
+
+
+def _filled_at_once(rest: Ints, worths: Floats, tight: Bools | None) -> Floats:
+    """Return a goal's table, all sizes of a job in one step, shape (D + 1, 1 + states).
+
+    State 0, before all others, is for sizes that do not fit: worth -inf.
+
+    Parameters
+    ----------
+    rest
+        See `_rests`.
+    worths
+        Largest value of each job with each size, shape (D, S).
+    tight
+        Sizes that count, shape (D, S, states); None for all of them.
+    """
+    worth = worths[:, :, None]
+    if tight is not None:
+        worth = np.where(tight, worth, -np.inf)
+    flat = np.zeros((worths.shape[0] + 1, 1 + rest.shape[1]))
+    flat[:, 0] = -np.inf
+    for at in range(worths.shape[0] - 1, -1, -1):
+        behind = flat[at + 1].take(rest)
+        behind += worth[at]
+        np.maximum.reduce(behind, axis=0, out=flat[at, 1:])
+    return flat
+
+
+def _tight_at_once(
+    rest: Ints, flat: Floats, worths: Floats, lost: float, before: Bools | None
+) -> Bools:
+    """Return which sizes are tight for a goal and all goals before, shape (D, S, states).
+
+    Parameters
+    ----------
+    rest, flat, worths
+        See `_filled_at_once`.
+    lost
+        Value of the goal that decisions may lose.
+    before
+        Sizes that are tight for all goals before; None if there are none.
+    """
+    behind = flat[1:].take(rest, axis=1)
+    behind += worths[:, :, None]
+    fine = behind >= flat[:-1, None, 1:] - lost
+    return fine if before is None else np.logical_and(fine, before, out=fine)
 
 
 def _step(
