@@ -101,7 +101,24 @@ GOALS = {Priority, PriorityClass, NodePreference, StartBy}
 """Rules that rank or demand what jobs get and forbid nothing."""
 
 
+TAKES = {
+    "quota": "0 of 2 GPUs of tenant default are in use; 4 more take 2 beyond that",
+    "minimum_run": "jobs within their minimum run: 1; the first may be moved in 540 s",
+    "restart_limit": "restarts of a within an hour: 1; the next in 3540 s",
+    "no_preemption": "it takes waiting until a ends",
+    "node_rule": "it may use 0 of 1 nodes, and needs 4 free GPUs there or other nodes",
+    "gang_limit": "the option has 4 GPUs, and from 1 to 2 are allowed",
+    "maintenance": "nodes n0 take jobs again in 720 s, when the window ends",
+    "cohort_quota": "0 of 2 GPUs of q are in use; 4 more take 2 beyond that",
+    "queue": "queue default holds 0 of its 2 GPUs; 4 more take 2 as nominal",
+    "limit": "0 of 2 GPUs of user without a name are in use; 4 more take 2 beyond that",
+    "strict_order": "a have to start before b",
+}
+"""What the blocked option of each case takes."""
+
+
 def test_every_kind_of_rule_has_its_case() -> None:
+    assert TAKES.keys() == RULES.keys()
     assert {type(rule) for _, _, rule, _ in RULES.values()} == set(KINDS.values()) - GOALS
     for word, (_, _, rule, _) in RULES.items():
         assert rule.words.startswith(f"{word.removeprefix('cohort_')}:")
@@ -116,11 +133,60 @@ def test_the_blocking_rule_is_named(word: str) -> None:
     found = by_job(explained(speed, here, rules))[job]  # type: ignore[arg-type]
     assert found.reason == "rule"
     assert found.blocked_by == (rule.words,)
+    assert found.takes == (TAKES[word],)
     assert found.best is not None
     free = by_job(explained(speed, here, rules.without(rule)))[job]  # type: ignore[arg-type]
     assert (free.reason, free.blocked_by) == ("best", ())
     assert free.granted is not None
     assert free.granted.shape == found.best.shape
+
+
+LONG = ran(running("a", {0: range(4)}, weight=0.001, priority=5.0))
+
+
+@pytest.mark.parametrize(
+    ("rules", "priority", "words"),
+    [
+        (
+            (PriorityClass("low", (0, 9)),),
+            5.0,
+            'class low stops none of its own: it takes waiting until a ends, or preempts = "own"',
+        ),
+        (
+            (PriorityClass("low", (0, 9), preemptible=False), PriorityClass("high", (10, 19))),
+            10.0,
+            "jobs of class low are not stopped: it takes waiting until a ends",
+        ),
+        (
+            (PriorityClass("low", (0, 9)), PriorityClass("high", (10, 19), "nothing")),
+            10.0,
+            "class high stops no others: it takes waiting until a ends",
+        ),
+    ],
+)
+def test_the_class_in_the_way_is_named(
+    rules: tuple[PriorityClass, ...], priority: float, words: str
+) -> None:
+    here = state(cluster(4), LONG, queued("b", 4, priority=priority))
+    found = by_job(explained(WIDE, here, OperatorRules(rules)))["b"]
+    assert found.reason == "rule"
+    assert words in found.takes
+
+
+def test_the_queue_in_the_way_is_named_with_what_it_holds_and_may_borrow() -> None:
+    """b owns 2 and may borrow 1; x, which may not be stopped, holds one of them."""
+    tree = (
+        Queue("all", nominal={"*": 8}),
+        Queue("a", "all", {"*": 6}),
+        Queue("b", "all", {"*": 2}, borrow={"*": 1}),
+    )
+    x = ran(running("x", {0: [0]}, model="s", tenant="b", weight=0.001))
+    here = state(cluster(4, 4), x, queued("y", 4, tenant="all.b"))
+    rules = OperatorRules((*tree, NonPreemptible(("x",))))
+    found = by_job(explained(WIDE, here, rules))["y"]
+    assert found.reason == "rule"
+    assert "queue all.b holds 1 of its 2 GPUs and may borrow 1" in found.takes[0]
+    assert "4 more take 3 as nominal or lent by other queues" in found.takes[0]
 
 
 def test_two_rules_that_block_together_are_both_named() -> None:

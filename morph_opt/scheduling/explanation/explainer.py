@@ -10,6 +10,7 @@ found (`morph_opt.scheduling.explanation.conflict`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -24,6 +25,7 @@ from morph_opt.scheduling.decision.deadline import Deadline
 from morph_opt.scheduling.decision.due import DueJob
 from morph_opt.scheduling.decision.method import Evidence
 from morph_opt.scheduling.decision.pose import PosedRound
+from morph_opt.scheduling.decision.rules.model import Rule
 from morph_opt.scheduling.explanation.case import Case, first_change, reached, small
 from morph_opt.scheduling.explanation.conflict import RuleConflictError, rules_in_conflict
 from morph_opt.scheduling.explanation.prices import CellPrice, Prices, relaxation
@@ -40,6 +42,7 @@ from morph_opt.scheduling.explanation.report import (
     RoundExplanation,
     UnexplainedError,
 )
+from morph_opt.scheduling.explanation.takes import Blocked, what_it_takes
 from morph_opt.scheduling.solvers.base import Solver
 from morph_opt.scheduling.solvers.outcome import Limits, Status
 
@@ -151,7 +154,8 @@ class _Round:
         self._value = self._decided.value(self._level)
         self._values = _values(posed, self._level, self._choice)
         self._small = small(self._level, self._value)
-        self._without: list[tuple[str, Floats]] | None = None
+        self._without: list[tuple[Rule, Floats]] | None = None
+        self._held = allocation.by_job()
 
     def explanation(self, refusals: Refusals) -> RoundExplanation:
         """Return the whole explanation."""
@@ -276,15 +280,31 @@ class _Round:
         if solved.selection is None and solved.outcomes[0].status is not Status.INFEASIBLE:
             return replace(found, reason="not_examined")
         if solved.selection is None:
-            return replace(found, **self._forbidden(rows))  # type: ignore[arg-type]
+            return self._forbidden(found, job, rows)
         after = solved.selection
         cost = self._value - after.value(self._level)
         blocked = self._held_back(job)
+        found = replace(found, displaces=Displacement(cost, self._losses(after)))
+        if blocked:
+            return self._blocked(found, job, rows, blocked)
+        return replace(found, reason=self._reason(after, solved.complete))
+
+    def _blocked(
+        self, found: JobExplanation, job: int, rows: tuple[int, ...], rules: Sequence[Rule]
+    ) -> JobExplanation:
+        """Return the explanation with rules in the way, and what the option takes of each."""
+        state, option = self._posed.state, found.best
+        assert option is not None
+        node_class = int(self._problem.options.node_class[rows[0]])
+        gpu_type = state.cluster.node_types[node_class].gpu_type.name
+        blocked = Blocked(
+            state, self._posed.rules, self._held, state.jobs[job], option.gpus, gpu_type
+        )
         return replace(
             found,
-            displaces=Displacement(cost, self._losses(after)),
-            blocked_by=blocked,
-            reason="rule" if blocked else self._reason(after, solved.complete),
+            reason="rule",
+            blocked_by=tuple(rule.words for rule in rules),
+            takes=tuple(what_it_takes(rule, blocked) for rule in rules),
         )
 
     def _reason(self, after: Selection, complete: bool) -> str:
@@ -298,25 +318,26 @@ class _Round:
             return "tie"
         return "gap" if change > 0 else "earlier_goal" if place > 0 else "price"
 
-    def _forbidden(self, rows: tuple[int, ...]) -> dict[str, object]:
-        """Return the rules that forbid the option, or that no capacity is left for it."""
+    def _forbidden(self, found: JobExplanation, job: int, rows: tuple[int, ...]) -> JobExplanation:
+        """Return the explanation with the rules that forbid the option, or without room for it."""
         if not self._posed.rules.rules:
-            return {"reason": "placement"}
+            return replace(found, reason="placement")
         try:
-            found = rules_in_conflict(self._posed, self._case, rows)
+            conflict = rules_in_conflict(self._posed, self._case, rows)
         except UnexplainedError:
-            return {"reason": "not_examined"}
-        words = () if found is None else tuple(rule.words for rule in found.items)
-        return {"reason": "rule" if words else "placement", "blocked_by": words}
+            return replace(found, reason="not_examined")
+        if conflict is None or not conflict.items:
+            return replace(found, reason="placement")
+        return self._blocked(found, job, rows, conflict.items)
 
-    def _held_back(self, job: int) -> tuple[str, ...]:
+    def _held_back(self, job: int) -> list[Rule]:
         """Return the rules whose removal would improve the decision and give the job more."""
         if self._without is None:
             self._without = list(self._without_each())
         least = self._values[job] + self._small
-        return tuple(words for words, values in self._without if values[job] > least)
+        return [rule for rule, values in self._without if values[job] > least]
 
-    def _without_each(self) -> list[tuple[str, Floats]]:
+    def _without_each(self) -> list[tuple[Rule, Floats]]:
         """Return the rules whose removal raises the round's value, with each job's value then.
 
         Without a rule that ranks jobs the round has fewer goals: the value of the last one decides.
@@ -332,7 +353,7 @@ class _Round:
             goals = slice(None if len(there) == len(here) else -1, None)
             if first_change(here[goals], there[goals])[1] > 0:
                 values = _values(other, self._like(other), selection.choice)
-                found.append((rule.words, values))
+                found.append((rule, values))
         return found
 
     def _like(self, other: PosedRound) -> Level:

@@ -39,6 +39,8 @@ class ExplainParams(Params):
     """Share of a resource that is added to choose between duals; above a solver's tolerance."""
     proven: float = number(1e-7, 0, 1)
     """Tolerance in checking that duals are optimal."""
+    names: int = number(3, 1)
+    """Most jobs that a sentence names."""
 
 
 EXPLAIN = ExplainParams()
@@ -163,8 +165,8 @@ class JobExplanation:
         limits.
     displaces
         See `Displacement`; None if the option was not examined or cannot be forced.
-    blocked_by
-        Rules in words.
+    blocked_by, takes
+        Rules in words, and what the option takes of each: what is used up, and the change.
     """
 
     job: str
@@ -174,6 +176,7 @@ class JobExplanation:
     reason: str
     displaces: Displacement | None = None
     blocked_by: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

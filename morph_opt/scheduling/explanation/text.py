@@ -153,7 +153,8 @@ def _notes(job: JobExplanation) -> list[str]:
         )
         line = f"{job.job}: forced into {_what(best)}, the round loses {_number(moved.cost)}"
         lines.append(f"{line}; {lost}" if lost else line)
-    lines += [f"{job.job}: blocked by {words}" for words in job.blocked_by]
+    for words, takes in zip(job.blocked_by, job.takes, strict=True):
+        lines += [f"{job.job}: blocked by {words}", f"{job.job}: {takes}"]
     return lines
 
 

@@ -151,7 +151,8 @@ def _reason(job: Fields) -> tuple[tuple[Any, ...], str]:
     what = "" if best is None else _option(best)
     kind = (reason, what)
     if reason == "rule":
-        rules = "; ".join(job.value("blocked_by", tuple[str, ...], ()))
+        words = (job.value(field, tuple[str, ...], ()) for field in ("blocked_by", "takes"))
+        rules = "; ".join(sentence for some in words for sentence in some)
         return (*kind, rules), f"a rule is in the way{': ' + rules if rules else ''}"
     if reason == "price" and best is not None:
         value, price = best.number("value"), best.number("price")
