@@ -23,7 +23,15 @@ from formulations.prices.relaxation import possible_options
 from formulations.round.tables import RoundProblem
 from formulations.tolerances import SAME_SPEED
 from morph_opt.core.domain import InputError, RoundState
-from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, Late, expected, waits
+from morph_opt.scheduling.decision.due import (
+    Cut,
+    DueJob,
+    DueRows,
+    Late,
+    due_instants,
+    expected,
+    waits,
+)
 from morph_opt.scheduling.decision.params import DUE, DueParams
 from morph_opt.scheduling.decision.planned import PlannedStart, RoundPlan, StartPlan
 from morph_opt.scheduling.decision.reserving import ends
@@ -208,8 +216,7 @@ def plan_rows(
         return DueRows()
     share = 1.0 if ahead.promised else share
     start_by = (*always, *(rule for rule in rules.rules if isinstance(rule, StartBy)))
-    queued_s = np.asarray([known.queued_s for known in state.jobs])
-    since_s = state.time_s - queued_s + waits(problem, state, start_by, share)
+    _, since_s = due_instants(state, waits(problem, state, start_by, share))
     likely = expected(problem, state, share)
     possible, may_idle = possible_options(problem)
     clock = _Clock.of(state, at_events, ahead.due.same_s)

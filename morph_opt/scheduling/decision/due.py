@@ -165,8 +165,7 @@ def due_rows(
     waits_s = waits(problem, state, always, share)
     asked_s = waits(problem, state, asked, share) if asked else np.full(waits_s.size, np.inf)
     waits_s = np.minimum(waits_s, asked_s)
-    queued_s = np.asarray([known.queued_s for known in state.jobs])
-    since_s = state.time_s - queued_s + waits_s
+    queued_s, since_s = due_instants(state, waits_s)
     due = queued_s >= waits_s - params.same_s
     coming = ~due & ~problem.jobs.running & np.isfinite(waits_s)
     next_s = float(since_s[coming].min(initial=np.inf))
@@ -220,6 +219,12 @@ def limited(found: DueRows, state: RoundState, cut: Cut | None) -> DueRows:
     left = [row for row in found.rows[cut.most :] if not row.held]
     late = (Late(_name(state, row.job), row.since_s, cut.why) for row in left)
     return replace(found, rows=found.rows[: cut.most], late=(*late, *found.late))
+
+
+def due_instants(state: RoundState, waits_s: Floats) -> tuple[Floats, Floats]:
+    """Return the seconds that jobs have waited, and the instants at which they are due, (J,)."""
+    queued_s = np.asarray([known.queued_s for known in state.jobs])
+    return queued_s, state.time_s - queued_s + waits_s
 
 
 def waits(
