@@ -42,6 +42,8 @@ WORLDS = {
     "easy": ("--policy", "easy", "--durations", "limits:exact"),
     "saved-time, no stops": ("--objective", "saved-time", "--rules", "stays.toml"),
     "auto, no stops": ("--rules", "stays.toml"),
+    "soft plans": ("--rules", "stays.toml", "--plan-ahead", "soft"),
+    "promised starts": ("--rules", "stays.toml", "--plan-ahead", "promised"),
     "saved-time, no stops, limits": (
         *("--objective", "saved-time", "--rules", "stays.toml", "--durations", "limits:modal"),
     ),
