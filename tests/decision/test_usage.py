@@ -71,13 +71,41 @@ def test_who_used_more_waits() -> None:
         assert set(counts(policy.decide(before).allocation)) == {first}
 
 
-def test_a_posed_round_carries_the_usage_and_goes_on_from_it() -> None:
+def test_users_of_a_queue_share_it() -> None:
+    """Half of 100 was used by ann in a1, half by bob in b; cid and a user in b used nothing.
+
+    Effective usage: a 1/2 + 3/8, a1 1/2 + 3/16, and of half of its 3/8: ann 1/2 + 3/32, cid 11/32;
+    b 1/2 + 1/8, of which dan has half, as of its share of 1/4.
+    """
+    usage = Usage(100.0, {"a1": 50.0, "b": 50.0}, 1e-9, True, {"ann@a1": 50.0, "bob@b": 50.0})
+    found = UsedShares(make_objective("jct"), usage, QueueTree(TREE)).factors_of_users(
+        [("all.a.a1", "ann"), ("a1", "cid"), ("b", "dan")]
+    )
+    assert found["all.a.a1", "ann"] == pytest.approx(2 ** -(0.59375 / 0.1875))
+    assert found["a1", "cid"] == pytest.approx(2 ** -(0.34375 / 0.1875))
+    assert found["b", "dan"] == pytest.approx(2 ** -(0.3125 / 0.125))
+
+
+def test_the_user_who_used_more_waits() -> None:
+    jobs = (
+        queued("x", 4, tenant="b", user="ann"),
+        queued("y", 4, tenant="b", user="bob", weight=0.9),
+    )
+    before = state(cluster(4), *jobs)
+    for by, first in (({}, "x"), ({"ann@b": 5.0}, "y"), ({"bob@b": 5.0}, "x")):
+        rules = OperatorRules(TREE, usage=Usage(1e6, {"b": 5.0}, users=True, used_by=by))
+        policy = MilpPolicy.of(FOUR, make_objective("jct"), HighsSolver(), EXACT, rules=rules)
+        assert set(counts(policy.decide(before).allocation)) == {first}
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_a_posed_round_carries_the_usage_and_goes_on_from_it(users: bool) -> None:
     """Rounds seen one after the other, and the last one seen with the usage of the one before."""
-    rules = OperatorRules(TREE, usage=Usage(50.0, {"b": 3.0}))
+    rules = OperatorRules(TREE, usage=Usage(50.0, {"b": 3.0}, users=users))
     poser, where = RoundPoser(FOUR, make_objective("jct"), rules), cluster(8)
     rounds = []
     for at in range(4):
-        known = running("j", {0: range(4)}, tenant="a1")
+        known = running("j", {0: range(4)}, tenant="a1", user="ann")
         known = replace(known, attained_gpu_s=60.0 * 4 * at)
         rounds.append(replace(state(where, known), time_s=60.0 * at))
         posed = poser.pose(rounds[-1])
@@ -88,6 +116,7 @@ def test_a_posed_round_carries_the_usage_and_goes_on_from_it() -> None:
     assert again.pose(rounds[-1]).rules == posed.rules
     assert posed.rules.usage is not None
     assert posed.rules.usage.used["a1"] > 250.0
+    assert (posed.rules.usage.used_by.get("ann@a1", 0.0) > 250.0) is users
 
 
 @pytest.mark.parametrize("policy", ["fifo", "easy", "gavel:ftf"])
@@ -103,6 +132,8 @@ def test_bad_memories_are_refused() -> None:
         ({}, "is missing"),
         ({"half_life_s": 1, "used": {"a": -1}}, "at least 0"),
         ({"half_life_s": 1, "least": 2}, "at most 1"),
+        ({"half_life_s": 1, "users": True, "used_by": {"a": 1}}, "must be USER@QUEUE, got 'a'"),
+        ({"half_life_s": 1, "used_by": {"a@b": 1}}, "needs users = true"),
     ):
         with pytest.raises(InputError, match=words):
             rules_of(Fields({"usage": usage}, "", None, RULE_FIELDS))

@@ -171,18 +171,30 @@ class Usage:
         GPU-seconds of each tenant so far, decayed to the instant of the first round.
     least
         Smallest factor, so that no job is worth nothing.
+    users
+        Whether the users of a queue share what it has, equally, as its queues share a tree.
+    used_by
+        GPU-seconds of each user of a queue so far, by ``USER@QUEUE``, likewise; only with `users`.
     """
 
     half_life_s: float
     used: dict[str, float] = field(default_factory=dict)
     least: float = 0.001
+    users: bool = False
+    used_by: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_finite("usage.half_life_s", self.half_life_s, above=0.0)
         require_finite("usage.least", self.least, above=0.0, at_most=1.0)
-        for tenant, gpu_s in self.used.items():
-            require_name("usage.used", tenant)
-            require_finite("usage.used", gpu_s, at_least=0.0)
+        if self.used_by and not self.users:
+            raise InputError("needs users = true", field="usage.used_by")
+        for word in ("used", "used_by"):
+            for name, gpu_s in getattr(self, word).items():
+                require_name(f"usage.{word}", name)
+                require_finite(f"usage.{word}", gpu_s, at_least=0.0)
+        for name in self.used_by:
+            if "@" not in name:
+                raise InputError(f"must be USER@QUEUE, got {name!r}", field="usage.used_by")
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
             row = {name: value for name, value in row.items() if value not in ({}, "")}
         data.setdefault(names[type(rule)], []).append(row)
     if rules.usage is not None:
-        data[USAGE] = plain(rules.usage, optional=("least",))
+        data[USAGE] = plain(rules.usage, optional=("least", "users", "used_by"))
     return data
 
 
