@@ -155,6 +155,36 @@ PRICE_SEARCH = PriceSearchParams()
 
 
 @dataclass(frozen=True, slots=True)
+class InteriorParams(Params):
+    """Interior-point method for prices of many rows (docs/formulations/prices.md)."""
+
+    steps: int = number(80, 1)
+    """Largest number of steps."""
+    close: float = number(1e-5, 0, 1)
+    """Gap, in units of the value, at which the method ends."""
+    short: float = number(1e-5, 0, 1)
+    """Largest violation of a row, in units of its largest use, at which the method ends."""
+    first: float = number(0.1, 0, 1)
+    """First price of each row and column, in units of the largest value."""
+    reach: float = number(0.995, 0, 1)
+    """Share of the way to the nearest limit that a step takes at most."""
+
+
+INTERIOR = InteriorParams()
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRowsParams(Params):
+    """Prices of many rows (docs/formulations/prices.md, "Many rows")."""
+
+    negligible: float = number(1e-7, 0, 1)
+    """Share of the largest price below which a price is rounded to 0."""
+
+
+MANY_ROWS = ManyRowsParams()
+
+
+@dataclass(frozen=True, slots=True)
 class LpRoundingParams(Params):
     """Rounding of prices to a choice within rows (docs/formulations/prices.md, ladder step 1)."""
 

@@ -2,8 +2,9 @@
 
 Random rounds with two GPU types have a tree of queues of three levels, limits of users and queues,
 three classes and checkpoints. Enumeration tries every decision that the audit passes; it knows no
-row and no level. Rounds are decided by the ladder and by exact MIPs in turn. The status is 1 if a
-value differs, a decision breaks a rule, or a job of a lower class is in the way of a higher one.
+row and no level. Rounds are decided by the ladder and by exact MIPs in turn, and by the
+ladder in blocks. The status is 1 if a value differs, a decision breaks a rule, a job of a lower
+class is in the way of a higher one, or a bound of blocks is false.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
 from morph_opt.core.commandline.types import whole
-from tests.decision.rules.organisations import differences
+from tests.decision.rules.organisations import differences, false_bounds
 
 
 def make_parser() -> LineParser:
@@ -33,6 +34,7 @@ def main() -> int:
 def _run(given: argparse.Namespace) -> int:
     numbers = range(given.first, given.first + given.rounds)
     found = [text for number in numbers if (text := differences(number, ladder=number % 2 == 0))]
+    found += [text for number in numbers if (text := false_bounds(number)) and text != "too large"]
     for text in found:
         print(text)
     large = sum(text.endswith("too large") for text in found)

@@ -12,6 +12,7 @@ from formulations.columns import at_choice, of_rows, stretches
 from formulations.parameters import PLACING, PlacingParams
 from formulations.prices.places import Places
 from formulations.prices.relaxation import possible_options
+from formulations.prices.room import Room
 from formulations.prices.rounding import Rounding
 from formulations.round.tables import RoundProblem, Selection
 from formulations.tolerances import FEASIBILITY, SAME_VALUE, SMALLEST
@@ -52,8 +53,7 @@ class Placing:
         # Nodes limit their own resources; the use of rules is counted as options change.
         self._rows = np.asarray([word == "rule" for word, _, _ in shared.label], dtype=bool)
         self._counted = bool(self._rows.any())
-        self._room: Floats = np.where(self._rows, rounding.limit, np.inf)
-        self._use = shared.use.T.tocsr() if self._counted else None
+        self._room = Room(shared, self._rows) if self._counted else None
         self._first = np.searchsorted(problem.candidates.job, np.arange(problem.jobs.count + 1))
         self._stay = problem.options.stay
         # A million candidates have a few hundred configurations: parts are looked up by these.
@@ -66,11 +66,23 @@ class Placing:
         self._class = options.node_class
         self._pure = options.of_one_class
 
-    def placed(self, choice: Ints) -> Selection:
-        """Return the decision for a choice of options, shape (J,)."""
+    def placed(
+        self, choice: Ints, known: Selection | None = None, keeps: Bools | None = None
+    ) -> Selection:
+        """Return the decision for a choice of options, shape (J,).
+
+        Parameters
+        ----------
+        known, keeps
+            A decision, and the jobs that keep their nodes of it, shape (J,); None if no job does.
+        """
+        if known is not None and keeps is not None:
+            for job in np.flatnonzero(keeps & (known.choice >= 0)).tolist():
+                self._back(job, int(known.choice[job]), known.nodes[job])
+            choice = np.where(keeps, -1, choice)
         stays = np.flatnonzero(choice >= self._count)
         late: list[int] = []
-        if not self._all_stay(stays, choice):
+        if keeps is not None or not self._all_stay(stays, choice):
             late = [job for job in stays.tolist() if not self._put(job, int(choice[job]))]
         started = np.flatnonzero((choice >= 0) & (choice < self._count))
         for job in late:
@@ -105,14 +117,15 @@ class Placing:
 
     def _all_stay(self, jobs: Ints, choice: Ints) -> bool:
         """Keep all stays at once; return False, with no change, if rows or uplinks lack room."""
-        continuing = np.full(choice.size, -1, dtype=np.int64)
-        continuing[jobs] = choice[jobs]
         room = self._room
-        if self._counted:
-            room = room - np.where(self._rows, self._relaxation.usage(continuing), 0.0)
-        if (room < 0.0).any() or not self._places.all_stay(jobs):
+        if room is not None and not room.take_all(choice[jobs]):
             return False
-        self._room, self.option = room, continuing
+        if not self._places.all_stay(jobs):
+            if room is not None:
+                for option in choice[jobs].tolist():
+                    room.take(room.changes(option, -1.0), forced=True)
+            return False
+        self.option[jobs] = choice[jobs]
         return True
 
     def selection(self) -> Selection:
@@ -127,32 +140,21 @@ class Placing:
         order = np.lexsort([jobs, rows.scope[row], -parts, -self._largest[row], free])
         return jobs[order]
 
-    def _row_change(self, option: int, sign: float) -> Floats:
-        change = np.zeros(self._room.size)
-        assert self._use is not None
-        span = slice(int(self._use.indptr[option]), int(self._use.indptr[option + 1]))
-        change[self._use.indices[span]] = sign * self._use.data[span]
-        return change
-
     def _put(self, job: int, option: int) -> bool:
         """Give an idle job an option; return False if rows or nodes lack room."""
-        if self._counted:
-            change = self._row_change(option, 1.0)
-            grows = change > 0
-            if (change > self._room + FEASIBILITY * np.maximum(1.0, np.abs(self._room)))[
-                grows
-            ].any():
-                return False
-        if option >= self._count:
-            if not self._places.stays(job):
-                return False
-        else:
+        room = self._room
+        if room is not None and not room.take(room.changes(option)):
+            return False
+        nodes: tuple[int, ...] | None = ()
+        if option < self._count:
             nodes = self._places.starts(option)
-            if nodes is None:
-                return False
-            self._nodes[job] = nodes
-        if self._counted:
-            self._room = self._room - change
+        elif not self._places.stays(job):
+            nodes = None
+        if nodes is None:
+            if room is not None:
+                room.take(room.changes(option, -1.0), forced=True)
+            return False
+        self._nodes[job] = nodes
         self.option[job] = option
         return True
 
@@ -166,8 +168,8 @@ class Placing:
         else:
             self._places.ends(option, self._nodes[job])
         self._nodes[job] = ()
-        if self._counted:
-            self._room = self._room + self._row_change(option, 1.0)
+        if self._room is not None:
+            self._room.take(self._room.changes(option, -1.0), forced=True)
         self.option[job] = -1
         return option
 
@@ -379,7 +381,7 @@ class Placing:
             return self._put(job, option)
         self._places.takes(option, nodes)
         self._nodes[job] = nodes
-        if self._counted:
-            self._room = self._room - self._row_change(option, 1.0)
+        if self._room is not None:
+            self._room.take(self._room.changes(option), forced=True)
         self.option[job] = option
         return True

@@ -16,11 +16,12 @@ from formulations.knapsack import Tables
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.choose import Chosen
+from formulations.prices.many import SharedItems, prices_of_many, shared_items, with_fixed
 from formulations.prices.placing import Placing, decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.prices.slots import surplus_at
 from formulations.round.rules import with_floor
-from formulations.round.tables import Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from formulations.subround import SubRound, residual_round, with_candidates
 from morph_opt.scheduling.decision.deadline import Deadline
 from morph_opt.scheduling.decision.fallback import keep_and_fill
@@ -28,6 +29,7 @@ from morph_opt.scheduling.decision.method import Solved, StepTimes
 from morph_opt.scheduling.decision.params import LadderParams
 from morph_opt.scheduling.decision.ranked import RoundSolver
 from morph_opt.scheduling.decision.spread import floor_of, kept_as_is, unsure
+from morph_opt.scheduling.decision.steps.blocks import decided_by_blocks
 from morph_opt.scheduling.decision.steps.exact import Inside
 from morph_opt.scheduling.decision.steps.freed import (
     branches_of,
@@ -395,21 +397,12 @@ class Climb:
         """
         from morph_opt.scheduling.solvers.small_lp import SmallLp
 
-        began = time.perf_counter()
         params, problem, level, state = self._params, at.problem, at.level, at.state
-        relaxation = Relaxation(problem, level)
-        lp = SmallLp()
-        # Compact rounds left out shapes with smaller network shares (`decision.candidates`).
-        free = relaxation.shared.network if self._compact else None
-        chosen = choose_prices(relaxation, lp=lp, free=free)
-        prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
-        bound = rounded_up(chosen.evaluation)
-        check_bound(problem, level, prices, bound)
-        state.bounded(bound, "prices")
-        state.step = "prices"
-        self._times.build_ms += 1e3 * (time.perf_counter() - began)
-        if bound == -np.inf:
+        relaxation, lp = Relaxation(problem, level), SmallLp()
+        chosen, bound, items = self._priced(at, relaxation, lp)
+        if bound == -np.inf or self._by_blocks(at, items, chosen, relaxation, lp):
             return
+        self._rounding = rounding = Rounding(relaxation, chosen, lp)
         candidates = problem.candidates.count
         large = candidates >= params.small
         if problem.nodes.count <= params.tiny.nodes:
@@ -419,7 +412,6 @@ class Climb:
         if here.short and here.compact and params.may_be_whole(candidates, False):
             return
         slots, surplus = None, chosen.evaluation.surplus
-        self._rounding = rounding = Rounding(relaxation, chosen, lp)
         if here.short and here.slots:
             nothing = np.zeros(problem.jobs.count)
             inside = self._inside(at, nothing, level.value, np.inf)
@@ -456,6 +448,93 @@ class Climb:
             self._parts(at, relaxation, guide, inside)
         if not self._done(at):
             self._last(at, inside)
+
+    def _priced(
+        self, at: _Level, relaxation: Relaxation, lp: SmallLp
+    ) -> tuple[Chosen, float, SharedItems | None]:
+        """Return good prices, their bound, and the items if many rows concern several jobs."""
+        began = time.perf_counter()
+        problem, level, state, rows = at.problem, at.level, at.state, self._params.rows
+        # Compact rounds left out shapes with smaller network shares (`decision.candidates`).
+        free = relaxation.shared.network if self._compact else None
+        items: SharedItems | None = None
+        if relaxation.shared.count >= rows.many and problem.candidates.count >= self._params.small:
+            items = shared_items(relaxation, free)
+        if items is None or items.rows.size < rows.many:
+            items, chosen = None, choose_prices(relaxation, lp=lp, free=free)
+        else:
+            chosen = prices_of_many(relaxation, items)
+        prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
+        bound = rounded_up(chosen.evaluation)
+        check_bound(problem, level, prices, bound)
+        state.bounded(bound, "prices")
+        state.step = "prices"
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
+        return chosen, bound, items
+
+    def _by_blocks(
+        self,
+        at: _Level,
+        items: SharedItems | None,
+        chosen: Chosen,
+        relaxation: Relaxation,
+        lp: SmallLp,
+    ) -> bool:
+        """Decide blocks of jobs by models without nodes; take their bound and place their choice.
+
+        Then solve the exact round if it is small enough. Return whether the level ends, which it
+        does not without items.
+
+        With floors of earlier levels, other jobs are first decided around those that the floors are
+        about. Then floors are priced, at multiples of their prices: those of whole options are
+        higher than those of shares.
+        """
+        if items is None or self._done(at):
+            return items is not None
+        problem, level, state, rows = at.problem, at.level, at.state, self._params.rows
+        self._rounding = rounding = Rounding(relaxation, chosen, lp)
+        prices = chosen.prices
+        began = time.perf_counter()
+        gap = max(rows.gap_least, rows.gap_share * at.gap)
+        limits = self._part_limits(gap, self._params.exact_branches)
+        floors = np.isfinite(relaxation.shared.lower) & (prices < 0.0)
+
+        def decided(items: SharedItems, factor: float) -> tuple[Ints, float]:
+            own, until = np.where(floors, factor * prices, prices), self._until(at)
+            return decided_by_blocks(
+                relaxation, items, own, self._solver, limits, until, self._params
+            )
+
+        state.step = "blocks"
+        keeps = self._keeps(at)
+        if keeps is not None and state.selection is not None:
+            fixed = np.where(keeps, state.selection.choice, NONE)
+            choice, _ = decided(with_fixed(items, relaxation, keeps, fixed), 1.0)
+            placed = Placing(problem, rounding).placed(choice, state.selection, keeps)
+            state.better(problem, level, placed)
+        for factor in rows.factors if floors.any() else (1.0,):
+            choice, bound = decided(items, factor)
+            state.bounded(bound, "solver")
+            state.better(problem, level, Placing(problem, rounding).placed(choice))
+            if self._done(at):
+                break
+        self._times.solve_ms += 1e3 * (time.perf_counter() - began)
+        if not self._done(at):
+            surplus, bound = chosen.evaluation.surplus, rounded_up(chosen.evaluation)
+            self._last(at, self._inside(at, surplus, rounding.reduced, bound))
+        return True
+
+    def _keeps(self, at: _Level) -> Bools | None:
+        """Return the jobs that earlier levels are about, shape (J,); None without earlier levels.
+
+        Their options attain the floors: other jobs are decided around them.
+        """
+        if not self._floors or at.state.selection is None:
+            return None
+        members, keeps = at.problem.options.members, np.zeros(at.problem.jobs.count, dtype=bool)
+        for above, _ in self._floors:
+            keeps[members.job[above.worth != 0.0]] = True
+        return keeps
 
     def _inside(self, at: _Level, surplus: Floats, reduced: Floats, bound: float) -> Inside:
         """Return which candidates a better decision may contain, at prices."""

@@ -321,6 +321,24 @@ class TurnParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockParams(Params):
+    """Blocks of rounds with many rows over several jobs (docs/formulations/prices.md, "Blocks")."""
+
+    many: int = number(32, 1)
+    """Number of such rows from which their prices are found all at once, and blocks solved."""
+    columns: int = number(60_000, 1)
+    """Largest number of options of a block."""
+    mends: int = number(10, 0)
+    """Largest number of blocks that are solved again within what the others leave."""
+    factors: tuple[float, ...] = (64.0, 1024.0)
+    """Factors of the prices of floors, tried in turn until a choice attains the floors."""
+    gap_share: float = number(0.3, 0, 1)
+    """Gap of a block, in units of the requested one."""
+    gap_least: float = number(1e-4, 0, 1)
+    """Smallest gap of a block."""
+
+
+@dataclass(frozen=True, slots=True)
 class LadderParams(Params):
     """The ladder's choice of steps (`morph_opt.scheduling.decision.ladder`; 0020)."""
 
@@ -379,6 +397,7 @@ class LadderParams(Params):
     promised_share: float = 0.8
     """Share of the time after which promises stop being rows if no decision keeps them yet."""
 
+    rows: BlockParams = field(default_factory=BlockParams)
     core: CoreParams = field(default_factory=CoreParams)
     """Knapsack tables."""
 

@@ -25,8 +25,14 @@ from morph_opt.core.domain import (
 from morph_opt.inputs.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.ladder import Ladder
+from morph_opt.scheduling.decision.params import (
+    BlockParams,
+    CoreParams,
+    LadderParams,
+    TinyParams,
+)
 from morph_opt.scheduling.decision.placement import to_allocation
-from morph_opt.scheduling.decision.pose import RoundPoser
+from morph_opt.scheduling.decision.pose import PosedRound, RoundPoser
 from morph_opt.scheduling.decision.ranked import ExactMip
 from morph_opt.scheduling.decision.rules.audit import audit
 from morph_opt.scheduling.decision.rules.model import (
@@ -385,21 +391,25 @@ def passed_over(goals: Goals, view: RoundView, choice: np.ndarray) -> list[tuple
     return found
 
 
+IN_BLOCKS = LadderParams(
+    small=0,
+    tiny=TinyParams(columns=0, distinct_columns=0),
+    core=CoreParams(additions=0),
+    rows=BlockParams(many=1, columns=12),
+)
+"""Parameters with which small rounds, too, are decided block by block."""
+
+
 def differences(number: int, seed: int = 44, *, ladder: bool = True) -> str:
     """Differences of one random round's decision from enumeration in words; "" if there are none.
 
     ``"too large"`` for a round with too many decisions.
     """
-    draw = np.random.default_rng((seed, number))
-    world = random_organisation(draw)
-    objective = make_objective(str(draw.choice(["jct", "throughput", "saved-time", "lookahead"])))
-    posed = RoundPoser(world.speeds, objective, world.rules).pose(world.before)
-    view = posed.plain
-    (level,) = objective.levels(view.problem, objective.observe(world.before))
-    goals = Goals(world, view.problem, level.value)
-    expected = best_decision(goals, view)
-    if expected is None:
+    found = _expected(number, seed)
+    if found is None:
         return "too large"
+    world, posed, goals, expected = found
+    view = posed.plain
     method = Ladder(HighsSolver()) if ladder else ExactMip(HighsSolver())
     solved = method.solve(posed, EXACT)
     if solved.selection is None:
@@ -417,3 +427,48 @@ def differences(number: int, seed: int = 44, *, ladder: bool = True) -> str:
     if passed := passed_over(goals, view, solved.selection.choice):
         return f"{number}: passed over {passed}"
     return ""
+
+
+def false_bounds(number: int, seed: int = 44) -> str:
+    """What is false in a round that is decided block by block, in words; "" if nothing is.
+
+    A level may end above the requested gap here. But its bound is no less than the best value of
+    all decisions that attain the best values of the levels before, its decision passes the audit,
+    and it is worth no more than the best one.
+    """
+    found = _expected(number, seed)
+    if found is None:
+        return "too large"
+    world, posed, goals, expected = found
+    solved = Ladder(HighsSolver(), IN_BLOCKS).solve(posed, EXACT)
+    if solved.selection is None:
+        return f"{number}: no decision"
+    sizes = sizes_in(posed.plain, world.before, world.rules)
+    allocation = to_allocation(world.before, posed.view, solved.selection)
+    if broken := audit(world.before, allocation, world.rules, sizes.__getitem__):
+        return f"{number}: {broken[0]}"
+    if len(solved.levels) != len(expected):
+        return ""  # with levels of jobs that stay, of which enumeration knows no value
+    reached = goals.of(solved.selection.choice)
+    for outcome, best, value in zip(solved.outcomes, expected, reached, strict=False):
+        near = 1e-6 * max(1.0, abs(best))
+        if outcome.bound < best - near:
+            return f"{number}: bound {outcome.bound} below {best}"
+        if value > best + near:
+            return f"{number}: {value} above {best}"
+        if value < best - near:
+            break  # later levels have more freedom than the best decision
+    return ""
+
+
+def _expected(number: int, seed: int) -> tuple[World, PosedRound, Goals, tuple[float, ...]] | None:
+    """A random round and the values of its best decision; None if it has too many."""
+    draw = np.random.default_rng((seed, number))
+    world = random_organisation(draw)
+    objective = make_objective(str(draw.choice(["jct", "throughput", "saved-time", "lookahead"])))
+    posed = RoundPoser(world.speeds, objective, world.rules).pose(world.before)
+    view = posed.plain
+    (level,) = objective.levels(view.problem, objective.observe(world.before))
+    goals = Goals(world, view.problem, level.value)
+    best = best_decision(goals, view)
+    return None if best is None else (world, posed, goals, best)

@@ -14,7 +14,7 @@ from morph_opt.scheduling.policies.milp import MilpPolicy
 from morph_opt.scheduling.policies.registry import make_objective
 from morph_opt.scheduling.solvers.highs import HighsSolver
 from tests.campaigns import blocks
-from tests.decision.rules.organisations import differences
+from tests.decision.rules.organisations import differences, false_bounds
 from tests.formulations.worlds.solving import EXACT
 from tests.policies.worlds import cluster, counts, queued, running, speeds, state
 
@@ -28,6 +28,12 @@ def test_decisions_are_the_best_of_all(block: int) -> None:
     found = [text for at in numbers if (text := differences(at, ladder=at % 2 == 0))]
     assert [text for text in found if text != "too large"] == []
     assert len(found) < 20
+
+
+def test_bounds_of_blocks_are_never_false() -> None:
+    found = [text for at in range(20_000, 20_020) if (text := false_bounds(at))]
+    assert [text for text in found if text != "too large"] == []
+    assert len(found) < 10
 
 
 def decided(*jobs: JobState, rules: tuple[Rule, ...]) -> dict[str, int]:

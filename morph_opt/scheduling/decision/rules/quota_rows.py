@@ -88,7 +88,7 @@ def add_trees(
         above[at] = min(beyond, most - kept)
         entries: list[Entry] = [*one.held, *((RULE_U, each, 1.0) for each in below)]
         if forest.parent(at) is not None or forest.orphan(at):
-            column[at] = rows.column(beyond)
+            column[at] = rows.column(above[at] if quotas[at].owners_first else beyond)
             entries.append((RULE_U, column[at], -1.0))
         rows.add(
             "queue" if quotas[at].owners_first else "cohort_quota",
