@@ -44,8 +44,8 @@ class SharedProgram:
     limit
         Upper limit of each row, shape (D,).
     aux_use, aux_most
-        Use of each row by auxiliary columns, shape (D, U), and their limits above 0, infinite for
-        none, shape (U,).
+        Use of each row by auxiliary columns, shape (D, U), and their finite limits above 0, shape
+        (U,).
     """
 
     value: Floats
@@ -90,7 +90,7 @@ class _Point:
     Attributes
     ----------
     primal, dual
-        All above 0; where a job must not be idle or a column has no limit, 1 and 0 for good.
+        All above 0, but for what jobs leave that must not be idle: these parts do not count.
     """
 
     def __init__(self, program: SharedProgram, params: InteriorParams) -> None:
@@ -103,20 +103,14 @@ class _Point:
         self._aux_of = program.aux_use.T.tocsr()
         entries = np.ones(items), (np.arange(items), program.owner)
         self._to_job = sparse.csr_array(entries, shape=(items, jobs))
-        self._bound = np.isfinite(program.aux_most)
-        self._counted = (
-            np.ones(items, dtype=bool),
-            program.idle,
-            np.ones(self._bound.size, dtype=bool),
-            self._bound,
-            np.ones(program.limit.size, dtype=bool),
-        )
+        most, columns = program.aux_most, np.ones(program.aux_most.size, dtype=bool)
+        rows = np.ones(program.limit.size, dtype=bool)
+        self._counted = np.ones(items, dtype=bool), program.idle, columns, columns, rows
         first = params.first * (float(np.abs(program.value).max(initial=0.0)) or 1.0)
         price = np.full(program.limit.size, first)
-        pull, most = self._aux_of @ price, np.where(self._bound, program.aux_most, 1.0)
-        least = first / np.maximum(1.0, most)
-        of_f = np.where(self._bound, np.maximum(0.0, -pull) + least, 0.0)
-        of_e = np.maximum(pull + of_f, least)
+        pull, least = self._aux_of @ price, first / np.maximum(1.0, most)
+        of_f = np.maximum(0.0, -pull) + least
+        of_e = pull + of_f
         worth = program.value - self._use_of @ price
         of_t = np.maximum.reduceat(worth, self._jobs)
         of_t = np.where(program.idle, np.maximum(of_t, 0.0), of_t) + first
@@ -125,12 +119,12 @@ class _Point:
         taken = np.add.reduceat(1.0 / self.dual.x, self._jobs)
         middle = 1.0 / (taken + np.where(program.idle, 1.0 / of_t, 0.0))
         x, mean = middle[program.owner] / self.dual.x, float(middle.mean())
-        e = np.minimum(mean / of_e, np.where(self._bound, 0.5 * most, np.inf))
+        e = np.minimum(mean / of_e, 0.5 * most)
         self.primal = _Parts(
             x,
             np.where(program.idle, middle / of_t, 1.0),
             e,
-            np.where(self._bound, most - e, 1.0),
+            most - e,
             np.maximum(program.limit - program.use @ x - program.aux_use @ e, mean / price),
         )
 
@@ -193,7 +187,7 @@ class _Point:
         from scipy.sparse.linalg import splu
 
         program, at, dual = self._p, self.primal, self.dual
-        idle, bound = program.idle, self._bound
+        idle = program.idle
         ratio = at.x / dual.x
         of_job = np.add.reduceat(ratio, self._jobs) + np.where(idle, at.t / dual.t, 0.0)
         of_aux = 1.0 / (dual.e / at.e + dual.f / at.f)
@@ -223,10 +217,10 @@ class _Point:
             paid = (job - meets.T @ price) / of_job
             of_x, pull = paid[program.owner] + self._use_of @ price, self._aux_of @ price
             e = e - of_aux * pull
-            of_f = np.where(bound, (wanted.f + dual.f * e) / at.f, 0.0)
+            of_f = (wanted.f + dual.f * e) / at.f
             t = np.where(idle, (wanted.t - at.t * paid) / dual.t, 0.0)
-            f, s = np.where(bound, -e, 0.0), (wanted.s - at.s * price) / dual.s
-            primal = _Parts((wanted.x - at.x * of_x) / dual.x, t, e, f, s)
+            s = (wanted.s - at.s * price) / dual.s
+            primal = _Parts((wanted.x - at.x * of_x) / dual.x, t, e, -e, s)
             return _Move(primal, _Parts(of_x, paid, pull + of_f, of_f, price))
 
         return moved

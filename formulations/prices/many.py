@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import Bools, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.parameters import MANY_ROWS, ManyRowsParams
 from formulations.prices.choose import Chosen, Cut
 from formulations.prices.interior import SharedProgram, interior_prices
 from formulations.prices.relaxation import Relaxation
+from formulations.prices.rows import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,35 @@ def prices_of_many(
         sparse.csr_array(scaled @ use),
         sign * np.where(high, shared.upper[rows], shared.lower[rows]) / largest,
         sparse.csr_array(scaled @ turned @ shared.aux_use[rows][:, aux]),
-        shared.aux_upper[aux],
+        np.minimum(shared.aux_upper[aux], float(abs(use).sum()) + 1.0),
     )
     prices = np.zeros(shared.count)
     prices[rows] = sign * interior_prices(program) / largest
     prices[np.abs(prices) <= params.negligible * np.abs(prices).max(initial=0.0)] = 0.0
+    _without_gains(shared, prices)
     best = relaxation.at(prices)
     usage = relaxation.usage(best.choice)
     cut = Cut(prices, best.bound, relaxation.slope(prices, usage), usage, best.choice)
     return Chosen(prices, best, (cut,), np.flatnonzero(prices))
+
+
+def _without_gains(shared: Shared, prices: Floats) -> None:
+    """Lower prices, in place, until no auxiliary column without a limit has a gain.
+
+    Where a column counts in the row above at a price below that of its own row, the bound would be
+    infinite: the own row gets the price above. Ends as no row of a tree is above itself.
+    """
+    endless = np.flatnonzero(np.isinf(shared.aux_upper))
+    for _ in range(endless.size):
+        changed = False
+        for aux in endless.tolist():
+            use = shared.aux_use[:, aux]
+            own, paid = use < 0.0, float(np.maximum(use, 0.0) @ prices)
+            earned = -float(use[own] @ prices[own])
+            if earned > paid:
+                prices[own] *= paid / earned
+                changed = True
+                if -float(use @ prices) > 0.0:
+                    prices[own] = 0.0  # rounding would leave a gain
+        if not changed:
+            return

@@ -376,6 +376,7 @@ class Climb:
         The order, by `Situation`; after each step the level ends if its gap is reached::
 
             prices: a bound ----------------------------- infeasible -> end
+              |   many rows over several jobs: blocks, exact round if small -> end
               |   short and compact, few candidates ------------------> end: to be posed whole
               |   short and slots allowed: exact round over all candidates, then slots
               v
@@ -505,7 +506,7 @@ class Climb:
                 relaxation, items, own, self._solver, limits, until, self._params
             )
 
-        state.step = "blocks"
+        state.step = "exact"
         keeps = self._keeps(at)
         if keeps is not None and state.selection is not None:
             fixed = np.where(keeps, state.selection.choice, NONE)

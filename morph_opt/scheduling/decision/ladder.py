@@ -11,7 +11,8 @@ step           what it does
 ``residual``   decide the jobs that lose most, or whose choice is close, anew on some nodes, as an
                exact round, the others unchanged; again, and larger, while that helps
 ``exact``      solve the exact round without the options that the bound shows to be in no better
-               decision
+               decision; in large rounds with many rows over several jobs, solve blocks of jobs
+               without nodes
 =============  =====================================================================================
 
 A level ends in one of the following ways. A bound that was proven before always stays; the table
@@ -35,6 +36,8 @@ value < ``left_out``                  prices            not by the options in re
 compact                               prices, residual  no exact model may: options that the round
                                       rounds            leaves out are not in it. Tables and prices
                                                         may, as their bounds cover those options
+many rows over several jobs, large    prices, blocks    yes: blocks have every option, and only lack
+                                                        nodes
 all others                            prices .. exact   yes: the exact round has all options that
                                                         lose at most bound - value at prices
 residual round                        continue          never: it holds the other jobs as they are
