@@ -398,6 +398,7 @@ class LadderParams(Params):
     """Share of the time after which promises stop being rows if no decision keeps them yet."""
 
     rows: BlockParams = field(default_factory=BlockParams)
+    """Blocks of rounds with many rows over several jobs."""
     core: CoreParams = field(default_factory=CoreParams)
     """Knapsack tables."""
 
