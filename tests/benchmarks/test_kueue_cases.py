@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.kueue.__main__ import main
+from benchmarks.kueue.losses import compared
 
 NEVER = {"policy": "Never"}
 
@@ -155,3 +156,24 @@ def test_an_unknown_feature_is_not_decided(
     write(tmp_path, "cycle", {**cycle_case(), "features": {"Unheard": True}})
     assert main([str(tmp_path)]) == 0
     assert "one undecidable: feature Unheard" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("theirs", "lost"), [("young", 1320.0), ("old", 4320.0)])
+def test_our_victims_lose_no_more_than_those_of_a_case(theirs: str, lost: float) -> None:
+    """Two jobs of 2 cores, of 10 and 35 minutes, and one of a higher priority that waits."""
+    old, young = workload("old", 2, held=True), workload("young", 2, held=True)
+    old["admission"]["reserved_s"], young["admission"]["reserved_s"] = -2100.0, -600.0
+    case = {
+        **cycle_case(),
+        "cluster_queues": [queue("q", 4)],
+        "workloads": [old, young],
+        "incoming": {**workload("high", 2, 1), "cluster_queue": "q"},
+        "assignment": [{"flavors": {"cpu": {"flavor": "main", "mode": "Preempt"}}}],
+        "expect": {"preempted": {f"ns/{theirs}": "InClusterQueue"}},
+    }
+    found = compared(case)
+    assert found is not None
+    assert found.starts
+    assert found.ours == {"young"}
+    # One GPU is two cores, which all amounts have in common.
+    assert (found.lost, found.theirs_lost) == (660.0, lost / 2)
