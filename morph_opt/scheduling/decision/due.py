@@ -191,20 +191,23 @@ def due_rows(
     order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
     rows, late, full = _chosen(state, room, order, since_s, own, most)
     found = limited(DueRows(tuple(rows), (*rests, *late), next_s), state, cut)
-    lost = [row.job for row in rows[len(found.rows) :] if not row.held]
-    full = lost[0] if lost else full
-    if full is None:
+    lost = next((row.job for row in rows[len(found.rows) :] if not row.held), None)
+    if lost is None and full is None:
         return found
-    if lost:
-        room = Room(problem, *possible_options(problem), params)
+    likely, served = expected(problem, state, share), [row.job for row in found.rows]
+    kept: Reservation | None = None
+    if lost is not None:
+        left = Room(problem, *possible_options(problem), params)
         for row in found.rows:
-            room.take(row.job, row.held)
-    likely = expected(problem, state, share)
-    kept = reserved(likely, state, rules, room, full, [row.job for row in found.rows])
-    # Counts allow a job that lost its row to start, so that only whole nodes are worth keeping.
-    if kept is None or (lost and not kept.nodes.size):
+            left.take(row.job, row.held)
+        kept = reserved(likely, state, rules, left, lost, served)
+        # Counts allow this job to start, so that only whole nodes are worth keeping for it.
+        kept = kept if kept is not None and kept.nodes.size else None
+    if kept is None and full is not None:
+        kept = reserved(likely, state, rules, room, full, served)
+    if kept is None:
         return found
-    name = _name(state, full)
+    name = _name(state, kept.job)
     said = (
         replace(one, why=RESERVED, from_s=kept.from_s) if one.job == name else one
         for one in found.late
