@@ -17,6 +17,7 @@ from formulations.linear_model import LinearModel
 from morph_opt.core.domain import InputError
 from morph_opt.scheduling.solvers.meaning import Meaning, stop_of
 from morph_opt.scheduling.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.scheduling.solvers.parameters import UNITS
 from morph_opt.scheduling.solvers.recheck import (
     FEASIBILITY_TOLERANCE,
     judge,
@@ -24,7 +25,13 @@ from morph_opt.scheduling.solvers.recheck import (
     row_sizes,
     violated,
 )
-from morph_opt.scheduling.solvers.units import Units, hidden_unit, is_wide
+from morph_opt.scheduling.solvers.tighter import column_units, tightened
+from morph_opt.scheduling.solvers.units import (
+    Units,
+    hidden_unit,
+    is_wide,
+    with_columns_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +183,7 @@ class Adapter(ABC):
         if not model.columns:
             return _without_columns(model, limits, self.name)
         limits = self._honoured(limits)
-        outcome = self._solve(model, Units.of(model), limits, start)
+        outcome = self._solve(model, None, limits, start)
         if not outcome.usable:
             return outcome
         level = max(abs(outcome.objective - model.offset), abs(outcome.bound - model.offset))
@@ -191,8 +198,7 @@ class Adapter(ABC):
         Costs that no point can earn were so large that the library's tolerances hid the others.
         """
         left_s = max(0.0, limits.time_s - first.build_s - first.solve_s)
-        units = replace(Units.of(model), cost=unit)
-        again = self._solve(model, units, replace(limits, time_s=left_s), first.x)
+        again = self._solve(model, unit, replace(limits, time_s=left_s), first.x)
         times = Times(
             first.build_s + again.build_s, first.solve_s + again.solve_s, first.cpu_s + again.cpu_s
         )
@@ -212,16 +218,27 @@ class Adapter(ABC):
         )
 
     def _solve(
-        self, model: LinearModel, units: Units, limits: Limits, start: Floats | None
+        self, model: LinearModel, cost: float | None, limits: Limits, start: Floats | None
     ) -> Outcome:
-        """Solve the model in some units, and return the outcome in its own units."""
-        scaled = units.scaled(model)
+        """Solve the model with costs in a unit, and return the outcome in its own units.
+
+        The unit is that of `Units` if it is None.
+        """
+        # Duals of a tightened row are others, but integer models have none.
+        handed, columns = tightened(model), column_units(model)
+        if columns is not None:
+            handed = with_columns_in(handed, columns)
+        units = Units.of(handed)
+        if cost is not None:
+            units = replace(units, cost=cost)
+        scaled = units.scaled(handed)
         clock = Clock()
         try:
             with warnings.catch_warnings():
                 # Deprecations between libraries (pulp, protobuf) are nothing that users could mend.
                 warnings.simplefilter("ignore")
-                answer = self._attempt(scaled, limits, start, clock)
+                first = start if start is None or columns is None else start / columns
+                answer = self._attempt(scaled, limits, first, clock)
         except InputError:
             raise
         except MemoryError:
@@ -229,6 +246,8 @@ class Adapter(ABC):
         except Exception as error:  # a library's error ends this solve, not the replay
             answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
         times = clock.times()
+        if answer.x is not None and columns is not None:
+            answer = replace(answer, x=answer.x * columns)
         if not units.plain:
             duals = answer.row_duals
             answer = replace(
@@ -241,7 +260,45 @@ class Adapter(ABC):
         outcome = conclude(model, limits, start, answer, times, units.cost)
         if outcome.status is Status.INFEASIBLE and is_wide(model):
             return self._confirmed(model, limits, outcome)
+        if outcome.status is Status.OPTIMAL and model.integer.any() and is_wide(model, UNITS.far):
+            return self._doubted(model, limits, outcome, units.cost)
         return outcome
+
+    def _doubted(self, model: LinearModel, limits: Limits, claim: Outcome, unit: float) -> Outcome:
+        """Solve again with wider rows, and return the better point and the larger bound.
+
+        Only rows whose numbers differ most raise doubts: libraries cut off points there. A bound is
+        disproved by a step of one column that is worth more.
+        """
+        handed = _wider(tightened(model))
+        units = replace(Units.of(handed), cost=unit)
+        clock = Clock()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = self._attempt(units.scaled(handed), limits, None, clock)
+        except Exception as error:  # as in a first attempt
+            answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
+        point = None if answer.x is None else rounded(model, answer.x)
+        best, bound = claim.x, max(claim.bound, answer.bound * unit)
+        if point is not None and not violated(model, point):
+            assert best is not None
+            best = max(best, point, key=model.objective)
+        if best is not None:
+            best = _stepped(model, best)
+        times = clock.times() + Times(claim.build_s, claim.solve_s, claim.cpu_s)
+        return judge(
+            model,
+            best,
+            bound,
+            claim.stop,
+            limits.gap,
+            solver=claim.solver,
+            nodes=claim.nodes + answer.nodes,
+            **asdict(times),
+            message=claim.message,
+            unit=unit,
+        )
 
     def _confirmed(self, model: LinearModel, limits: Limits, claim: Outcome) -> Outcome:
         """Return a claim of infeasibility if the library repeats it for wider rows, else an error.
@@ -249,11 +306,7 @@ class Adapter(ABC):
         Only rows whose numbers differ widely raise doubts. The wider rows allow what a recheck
         allows, and there is no objective.
         """
-        wider = model.with_objective(np.zeros(model.columns))
-        slack = FEASIBILITY_TOLERANCE * np.maximum(
-            row_sizes(model, model.row_lower), row_sizes(model, model.row_upper)
-        )
-        wider = replace(wider, row_lower=model.row_lower - slack, row_upper=model.row_upper + slack)
+        wider = _wider(tightened(model)).with_objective(np.zeros(model.columns))
         clock = Clock()
         try:
             with warnings.catch_warnings():
@@ -311,6 +364,29 @@ class Adapter(ABC):
             **asdict(times),
             message=f"{answer.message}; probing for a solution: {probe.message}",
         )
+
+
+def _stepped(model: LinearModel, point: Floats) -> Floats:
+    """Return the point after steps of 1 of single integer columns that are feasible and better."""
+    if model.columns * model.nonzeros > UNITS.stepped:
+        return point
+    for column in np.flatnonzero(model.integer & (model.cost != 0.0)).tolist():
+        while True:
+            after = point.copy()
+            after[column] += np.sign(model.cost[column])
+            inside = model.column_lower[column] <= after[column] <= model.column_upper[column]
+            if not inside or violated(model, after):
+                break
+            point = after
+    return point
+
+
+def _wider(model: LinearModel) -> LinearModel:
+    """Return the model with rows that are wider by what a recheck allows."""
+    slack = FEASIBILITY_TOLERANCE * np.maximum(
+        row_sizes(model, model.row_lower), row_sizes(model, model.row_upper)
+    )
+    return replace(model, row_lower=model.row_lower - slack, row_upper=model.row_upper + slack)
 
 
 def _without_columns(model: LinearModel, limits: Limits, name: str) -> Outcome:

@@ -37,6 +37,16 @@ class UnitParams(Params):
     """Largest entry of a row above which the row is scaled down."""
     wide: float = number(1e6, 1.0, 1e30)
     """Ratio of entries, or of a side to them, from which infeasibility is confirmed."""
+    passes: int = number(4, 1)
+    """Passes over all rows in which bounds of columns are implied."""
+    slack: float = number(1e-9, 1e-12, 1e-6)
+    """Share by which implied bounds are wider."""
+    far: float = number(1e9, 1.0, 1e30)
+    """Ratio of entries, or of a side to them, from which an optimum is confirmed."""
+    stepped: int = number(1_000_000, 0)
+    """Largest product of columns and entries of a model whose optimum is tried by steps."""
+    widest: float = number(2.0**20, 1.0, 1e30)
+    """Range of a continuous column above which the column is scaled down in integer models."""
     hidden: float = number(1e-4, 1e-30, 1.0)
     """Value of a point, relative to the largest cost, below which tolerances hide other costs."""
     farthest: float = number(2.0**30, 1.0, 1e30)

@@ -59,8 +59,11 @@ class ScipOrtoolsSolver(Adapter):
         bound = float(solver.best_objective_bound()) if solver.has_response() else float("inf")
         if not feasible or abs(bound) >= _SCIP_INFINITY:
             bound = float("inf")  # without a solution the response carries a 0 that proves nothing
+        meaning = CODES[status.name]
+        if "INFORUNBD" in solver.status_string():  # SCIP's own words
+            meaning = Meaning.INFEASIBLE_OR_UNBOUNDED
         return Answer(
-            CODES[status.name],
+            meaning,
             version,
             x,
             bound,

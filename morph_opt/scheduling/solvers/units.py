@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.arrays import Floats
+from formulations.arrays import Bools, Floats
 from formulations.linear_model import LinearModel
 from morph_opt.scheduling.solvers.parameters import UNITS
 
@@ -82,15 +82,32 @@ def largest_sides(model: LinearModel) -> Floats:
     return np.maximum(lower, upper)
 
 
-def is_wide(model: LinearModel) -> bool:
-    """Return whether entries or sides of some row differ so much that a proof may be wrong."""
+def wide_rows(model: LinearModel, ratio: float = UNITS.wide) -> Bools:
+    """Return whether entries or sides of each row differ so much that a proof may be wrong."""
     largest = largest_entries(model)
     least = np.full(model.rows, np.inf)
     filled = np.flatnonzero(np.diff(model.start))
     if filled.size:
         sizes = np.where(model.value == 0.0, np.inf, np.abs(model.value))
         least[filled] = np.minimum.reduceat(sizes, model.start[filled])
-    return bool((np.maximum(largest, largest_sides(model)) >= UNITS.wide * least).any())
+    wide: Bools = np.maximum(largest, largest_sides(model)) >= ratio * least
+    return wide
+
+
+def is_wide(model: LinearModel, ratio: float = UNITS.wide) -> bool:
+    """Return whether some row is wide; see `wide_rows`."""
+    return bool(wide_rows(model, ratio).any())
+
+
+def with_columns_in(model: LinearModel, units: Floats) -> LinearModel:
+    """Return the model with columns in other units."""
+    return replace(
+        model,
+        cost=model.cost * units,
+        column_lower=model.column_lower / units,
+        column_upper=model.column_upper / units,
+        value=model.value * units[model.index],
+    )
 
 
 def hidden_unit(model: LinearModel, level: float) -> float | None:
