@@ -87,7 +87,7 @@ def _replayed(scenario: Scenario, given: argparse.Namespace, began: float) -> Su
     """Prepare a scenario, run it, and return its figures."""
     from morph_opt.replay.prepare import prepare
     from morph_opt.replay.run import run_prepared
-    from morph_opt.replay.terminal import shown_progress
+    from morph_opt.replay.terminal import Meter, shown_progress
 
     prepared = prepare(scenario)
     for line in prepared.notes():
@@ -98,15 +98,17 @@ def _replayed(scenario: Scenario, given: argparse.Namespace, began: float) -> Su
     out = given.resume if resume else getattr(given, "out", None)
     out = out or _free_default(prepared.scenario)
     prepared = watched(prepared, out, vars(given))
+    meter = Meter(len(prepared.trace.jobs), scenario.cluster.gpus)
     shown = shown_progress(
-        len(prepared.trace.jobs),
-        scenario.cluster.gpus,
+        meter,
         f"{scenario.workload.trace}, {prepared.policy.name}, {scenario.cluster.name}",
         quiet="quiet" in given,
         watch="watch" in given,
     )
     with _resumable(out), shown as progress:
-        result = run_prepared(prepared, out, resume=resume, progress=progress, began=began)
+        result = run_prepared(
+            prepared, out, resume=resume, progress=progress, foresee=meter.foresee, began=began
+        )
     _note(f"run folder: {out}", given)
     solver, summary = scenario.scheduler.solver, result.parts.summary()
     if scenario.scheduler.policy == "milp" and solver != Scheduler().solver:

@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +18,7 @@ from morph_opt.core.domain.options import changed
 from morph_opt.core.domain.units import HOUR_S
 from morph_opt.inputs.perf.gang import GangSpeeds
 from morph_opt.inputs.perf.speed import SpeedModel, pair_speeds
+from morph_opt.replay.outlook import Outlook, outlook_of
 from morph_opt.replay.prepare import Prepared, prepare
 from morph_opt.scheduling.decision.due import Late
 from morph_opt.scheduling.decision.planned import PlannedStart, StartPlan
@@ -76,6 +77,9 @@ LOG_ACCOUNT = "log.json"
 Progress = Callable[[RoundDecided, int], None]
 """Callback after each round, with its event and the number of completed jobs."""
 
+Foresee = Callable[[Callable[[], Outlook]], None]
+"""Callback before the first round, with the function that returns the work left at any time."""
+
 
 def run_prepared(
     prepared: Prepared,
@@ -83,6 +87,7 @@ def run_prepared(
     *,
     resume: bool = False,
     progress: Progress | None = None,
+    foresee: Foresee | None = None,
     began: float | None = None,
     slo: Slo | None = None,
 ) -> ReplayResult:
@@ -92,7 +97,7 @@ def run_prepared(
     ----------
     prepared
         The scenario, loaded and checked.
-    out, resume, progress, slo
+    out, resume, progress, foresee, slo
         See `replay`.
     began
         Start of the command, by `time.perf_counter`; None for now.
@@ -120,6 +125,7 @@ def run_prepared(
         resume=resume,
         initial=prepared.jobs.initial,
         progress=progress,
+        foresee=foresee,
         packing=scenario.scheduler.packing,
         slo=slo,
         record=Record(
@@ -176,6 +182,7 @@ def replay(
     resume: bool = False,
     initial: RoundState | None = None,
     progress: Progress | None = None,
+    foresee: Foresee | None = None,
     packing: bool = False,
     slo: Slo | None = None,
     record: Record = NO_RECORD,
@@ -200,6 +207,8 @@ def replay(
         are submitted by then and not complete. The first round is at the next boundary.
     progress
         Called after each round.
+    foresee
+        Called once, before the first round.
     packing
         Whether jobs may share GPUs in pairs; the lower bounds then cover such schedules.
     slo
@@ -231,6 +240,8 @@ def replay(
         paired = slo.to_the_end and pair_speeds(truth) is not None
         known = inputs.demands(packed_demands) if paired else demands
         early = EarlyEnd(slo, trace, known)
+    if foresee is not None:
+        foresee(partial(outlook_of, engine, demands, engine.shares_left()))
     run = Driver(engine, policy, begun, tally, progress, early)
     run.drive(out, record.files, resume=resume)
     result = result_of(inputs, tally, demands, requests, record, packing)

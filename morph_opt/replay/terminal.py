@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from morph_opt.core.commandline.progress import live_lines, stderr_progress
 from morph_opt.core.domain import InputError
 from morph_opt.core.domain.units import HOUR_S
+from morph_opt.replay.outlook import Costs, Outlook
 from morph_opt.replay.run import Progress
 from morph_opt.scheduling.policies.steps import settled_text
 from morph_opt.simulation.events.log import RoundDecided
@@ -25,6 +26,10 @@ REMEMBERED = 60
 """Rounds that the view of ``--watch`` draws."""
 LEAST_DONE = 0.02
 """Share of jobs that must be complete before the time left is shown."""
+SECONDS_BETWEEN_ESTIMATES = 2.0
+"""Least seconds between two estimates of the time left; it is counted down between them."""
+ESTIMATING = 0.02
+"""Largest share of the wall time that is spent on estimates."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -38,6 +43,10 @@ class Meter:
         Numbers in the whole trace and cluster.
     clock
         Seconds of wall time.
+    outlook
+        Function that returns the work left; None before the replay begins.
+    costs
+        Wall time of the rounds so far.
     """
 
     jobs: int
@@ -45,16 +54,26 @@ class Meter:
     clock: Callable[[], float] = time.perf_counter
     completed: int = 0
     last: RoundDecided | None = None
+    outlook: Callable[[], Outlook] | None = None
+    costs: Costs = field(default_factory=Costs)
     used: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     queued: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     began: float = field(init=False)
+    _left_s: float | None = field(init=False, default=None)
+    _estimated: float = field(init=False, default=float("-inf"))
+    _due: float = field(init=False, default=float("-inf"))
 
     def __post_init__(self) -> None:
         self.began = self.clock()
 
+    def foresee(self, outlook: Callable[[], Outlook]) -> None:
+        """Take in the function that returns the work left; see `morph_opt.replay.run.Foresee`."""
+        self.outlook = outlook
+
     def update(self, decided: RoundDecided, completed: int) -> None:
         """Take in a round; see `morph_opt.replay.run.Progress`."""
         self.last, self.completed = decided, completed
+        self.costs.add(self.elapsed_s, decided.time_s, decided.active, completed)
         self.used.append(decided.gpus / self.gpus if self.gpus else 0.0)
         self.queued.append(float(decided.active - decided.running))
 
@@ -66,9 +85,14 @@ class Meter:
     @property
     def left_s(self) -> float | None:
         """Estimated wall time left; None while too few jobs are complete."""
-        if self.completed < max(1.0, LEAST_DONE * self.jobs):
+        if self.outlook is None or self.completed < max(1.0, LEAST_DONE * self.jobs):
             return None
-        return self.elapsed_s * (self.jobs - self.completed) / self.completed
+        now = self.clock()
+        if now >= self._due:
+            self._left_s, self._estimated = self.costs.left_s(self.outlook()), now
+            took_s = self.clock() - now
+            self._due = now + max(SECONDS_BETWEEN_ESTIMATES, took_s / ESTIMATING)
+        return None if self._left_s is None else max(0.0, self._left_s - now + self._estimated)
 
     def parts(self) -> list[str]:
         """Return GPUs in use, queue and gap of the last round."""
@@ -80,19 +104,22 @@ class Meter:
         ]
         return found if self.last.gap is None else [*found, f"gap {100.0 * self.last.gap:.2g} %"]
 
+    def left(self) -> list[str]:
+        """Return the estimated time left as text, if there is an estimate."""
+        left_s = self.left_s
+        return [] if left_s is None else [f"about {duration(left_s)} left"]
+
     def line(self) -> str:
         """Return the progress in one line."""
-        left = "" if self.left_s is None else f", about {duration(self.left_s)} left"
         simulated = 0.0 if self.last is None else self.last.time_s / HOUR_S
-        return (
-            f"{self.elapsed_s:.0f} s: {self.completed} of {self.jobs} jobs complete, "
-            f"{', '.join(self.parts())}, simulated {simulated:.1f} h{left}"
-        )
+        done = f"{self.completed} of {self.jobs} jobs complete"
+        parts = [done, *self.parts(), f"simulated {simulated:.1f} h", *self.left()]
+        return f"{self.elapsed_s:.0f} s: {', '.join(parts)}"
 
     def view(self) -> list[str]:
         """Return the lines of ``--watch``."""
         last = self.last
-        left = "" if self.left_s is None else f"about {duration(self.left_s)} left"
+        left = "".join(self.left())
         rows = [
             ("jobs complete", f"{self.completed} of {self.jobs}", ""),
             ("wall time", duration(self.elapsed_s), left),
@@ -136,7 +163,7 @@ def sparkline(values: deque[float], most: float) -> str:
 
 @contextmanager
 def shown_progress(
-    jobs: int, gpus: int, title: str, *, quiet: bool, watch: bool
+    meter: Meter, title: str, *, quiet: bool, watch: bool
 ) -> Iterator[Progress | None]:
     """Show live lines if asked for, else a bar on a terminal, else a line now and then.
 
@@ -145,7 +172,6 @@ def shown_progress(
     InputError
         If live lines are asked for where there is no terminal.
     """
-    meter = Meter(jobs, gpus)
     shown: AbstractContextManager[Callable[[Meter], None] | None]
     if watch:
         require_watchable()
@@ -153,9 +179,10 @@ def shown_progress(
     else:
         shown = stderr_progress(
             "job",
-            lambda now: (now.completed, now.jobs, ", ".join(now.parts())),
+            lambda now: (now.completed, now.jobs, ", ".join([*now.parts(), *now.left()])),
             Meter.line,
             quiet=quiet,
+            timed=False,
             first_s=SECONDS_TO_FIRST_LINE,
         )
     with shown as draw:

@@ -6,9 +6,11 @@ import io
 import sys
 from collections import deque
 
+import numpy as np
 import pytest
 
 from morph_opt.replay import cli
+from morph_opt.replay.outlook import Outlook
 from morph_opt.replay.terminal import Meter, duration, shown_progress, sparkline
 from morph_opt.simulation.events.log import RoundDecided
 
@@ -27,19 +29,26 @@ class Clock:
 
 @pytest.fixture
 def meter() -> Meter:
-    """After 40 s: 10 of 50 jobs complete, 24 of 64 GPUs held, 12 jobs active and 5 of them run."""
+    """After 40 s: 10 of 50 jobs complete, 24 of 64 GPUs held, 12 jobs active and 5 of them run.
+
+    28 jobs are to come. 22 submissions and 10 completions took 40 s, so the 68 that are left take
+    85 s.
+    """
     clock = Clock()
     found = Meter(50, 64, clock)
+    coming = np.full(28, 6000.0)
+    left = Outlook(5400.0, 64.0, 12, 12 * 3600.0, 3600.0, coming, coming, np.ones(28))
+    found.foresee(lambda: left)
+    found.update(decided(0, 0, 0, 0, None), 0)
     clock.now += 40.0
     found.update(decided(90, 12, 5, 24, 1e-5), 10)
     return found
 
 
 def test_the_line_has_every_figure(meter: Meter) -> None:
-    # 40 jobs are left; 10 took 40 s: 160 s are left
     assert meter.line() == (
         "40 s: 10 of 50 jobs complete, 24 of 64 GPUs, 7 queued, gap 0.001 %, simulated 1.5 h, "
-        "about 3 min left"
+        "about 85 s left"
     )
 
 
@@ -61,7 +70,7 @@ def test_the_view_shows_the_same_figures(meter: Meter) -> None:
     """It has as many lines before the first round as after it, each drawn in its place."""
     said = "\n".join(meter.view())
     assert len(meter.view()) == len(Meter(50, 64, Clock()).view())
-    for text in ("10 of 50", "24 of 64", "7 of 12 active", "gap 0.001 %", "about 3 min left"):
+    for text in ("10 of 50", "24 of 64", "7 of 12 active", "gap 0.001 %", "about 85 s left"):
         assert text in said
 
 
@@ -95,11 +104,11 @@ def test_a_full_screen_needs_a_terminal(
 
 
 def test_a_log_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown_progress(5, 8, "t", quiet=False, watch=False) as update:
+    with shown_progress(Meter(5, 8), "t", quiet=False, watch=False) as update:
         assert update is not None
         update(decided(1, 3, 3, 4, None), 1)
     assert capsys.readouterr().err == ""  # the first line comes after half a minute
-    with shown_progress(5, 8, "t", quiet=True, watch=False) as update:
+    with shown_progress(Meter(5, 8), "t", quiet=True, watch=False) as update:
         assert update is None
 
 

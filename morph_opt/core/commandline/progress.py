@@ -25,6 +25,7 @@ def stderr_progress(
     quiet: bool = False,
     first_s: float = SECONDS_BETWEEN_LINES,
     always: Callable[[T], bool] = lambda _: False,
+    timed: bool = True,
 ) -> Iterator[Callable[[T], None] | None]:
     """Show a bar on a terminal, else a line every half minute, or nothing.
 
@@ -40,6 +41,8 @@ def stderr_progress(
         Seconds to the first line, at most those between two.
     always
         Returns whether a state gets a line in any case.
+    timed
+        Whether the bar estimates the time left by the number done.
 
     Yields
     ------
@@ -53,7 +56,8 @@ def stderr_progress(
     else:
         from tqdm.auto import tqdm
 
-        with tqdm(unit=unit, file=sys.stderr, leave=False) as bar:
+        form = None if timed else "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+        with tqdm(unit=unit, file=sys.stderr, leave=False, bar_format=form) as bar:
 
             def update(now: T) -> None:
                 done, bar.total, remark = count(now)

@@ -120,6 +120,18 @@ class Engine:
         return self._now_s
 
     @property
+    def until_s(self) -> float | None:
+        """Instant at which the replay stops; None for the last completion."""
+        return self._config.until_s
+
+    def shares_left(self) -> dict[str, float]:
+        """Return the share of its iterations that each active job has left."""
+        active, now_s = self._active.items(), self._now_s
+        return {
+            name: 1.0 - live.iterations_at(now_s) / live.job.iterations for name, live in active
+        }
+
+    @property
     def at_events(self) -> bool:
         """Whether rounds begin at events."""
         return self._config.at_events
