@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import joined
 from formulations.linear_model import ModelBuilder
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
@@ -155,7 +155,9 @@ def with_promises(problem: RoundProblem) -> RoundProblem:
     return with_served(problem, "guarantee", promised, problem.jobs.request_iteration_s[promised])
 
 
-def with_served(problem: RoundProblem, name: str, jobs: Ints, pace_s: Floats) -> RoundProblem:
+def with_served(
+    problem: RoundProblem, name: str, jobs: Ints, pace_s: Floats, stays: Bools | None = None
+) -> RoundProblem:
     """Return the round with a row ``name[j]`` per job: it runs, and no slower than it must.
 
     Parameters
@@ -166,6 +168,8 @@ def with_served(problem: RoundProblem, name: str, jobs: Ints, pace_s: Floats) ->
         Jobs with a row, shape (R,).
     pace_s
         Seconds per iteration of each that its option may take, shape (R,); inf for any.
+    stays
+        Whether each keeps its GPUs, shape (R,); None for none.
     """
     members = problem.options.members
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
@@ -174,6 +178,8 @@ def with_served(problem: RoundProblem, name: str, jobs: Ints, pace_s: Floats) ->
     mine = np.flatnonzero(row >= 0)
     row = row[mine]
     fast = pace_s[row] / members.iteration_s[mine] >= 1.0 - SAME_SPEED
+    if stays is not None:
+        fast &= ~(stays[row] & members.starts[mine])
     row, option = row[fast], members.option[mine][fast]
     return with_rows(problem, name, jobs, np.ones(jobs.size), row, option, 1.0)
 

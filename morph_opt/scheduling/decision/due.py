@@ -2,7 +2,8 @@
 
 ``docs/formulations/due.md`` has the rows and what they guarantee. Due instants are a function of
 the snapshot alone: the time that a job has waited does not grow while it runs, so a job that was
-due when it started still is, and nothing has to be remembered from round to round.
+due when it started still is, and nothing has to be remembered from round to round. Those by a
+virtual EASY schedule are the exception (`morph_opt.scheduling.decision.shadow`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from formulations.arrays import Bools, Floats
 from formulations.prices.relaxation import possible_options
 from formulations.round.rules import with_served
 from formulations.round.tables import RoundProblem
-from morph_opt.core.domain import RoundState
+from morph_opt.core.domain import InputError, RoundState
 from morph_opt.scheduling.decision.params import DUE, DueParams, TurnParams
 from morph_opt.scheduling.decision.planned import RoundPlan
 from morph_opt.scheduling.decision.reserving import Reservation, reserved
 from morph_opt.scheduling.decision.rules.model import OperatorRules
 from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.decision.served import BEHIND, FULL, RESERVED, SHARE, TURN, Room
+from morph_opt.scheduling.decision.shadow import Shadow
 from morph_opt.scheduling.decision.turns import Turn, ran_s
 
 
@@ -61,11 +63,14 @@ class DueJob:
         Due instant, as of its start if it runs.
     held
         Whether it keeps running, no slower than now; otherwise it starts.
+    stays
+        Whether it then keeps its GPUs as well, so that it pays no further start-up.
     """
 
     job: int
     since_s: float
     held: bool
+    stays: bool = False
 
     @property
     def row(self) -> str:
@@ -117,10 +122,12 @@ class DueRows:
     def applied(self, problem: RoundProblem) -> RoundProblem:
         """Return the round with rows ``due[j]``, ``held[j]``, ``reserved[j]``, ``ahead[j]``."""
         for name, held in (("due", False), ("held", True)):
-            jobs = np.asarray([row.job for row in self.rows if row.held is held], dtype=np.int64)
+            mine = [row for row in self.rows if row.held is held]
+            jobs = np.asarray([row.job for row in mine], dtype=np.int64)
             if jobs.size:
                 pace_s = problem.jobs.stay_iteration_s[jobs] if held else np.full(jobs.size, np.inf)
-                problem = with_served(problem, name, jobs, pace_s)
+                stays = np.asarray([row.stays for row in mine])
+                problem = with_served(problem, name, jobs, pace_s, stays)
         kept = self.reservation or self.ahead
         return problem if kept is None else kept.applied(problem)
 
@@ -133,6 +140,7 @@ def due_rows(
     cut: Cut | None = None,
     share: float = 1.0,
     turns: TurnParams | None = None,
+    shadow: Shadow | None = None,
     params: DueParams = DUE,
 ) -> DueRows:
     """Return the rows of due jobs, chosen so that GPUs and rules can hold them together.
@@ -140,7 +148,8 @@ def due_rows(
     Jobs are taken in the order of their due instants, as long as GPUs of every node class suffice
     next to what is taken before and what another rule keeps in place; the first job that does not
     fit ends the rows, so that nobody passes it. A job that rules or closed nodes keep from running
-    does not end them.
+    does not end them. Jobs that are due by the virtual EASY schedule go before all others: next to
+    each other they fit, because they fit there.
 
     Parameters
     ----------
@@ -156,6 +165,8 @@ def due_rows(
         Share of their believed run time that jobs are expected to take.
     turns
         What jobs that are due by the objective's rules alone leave to others; None for no limit.
+    shadow
+        Virtual EASY schedule up to the round; None if no rule needs it.
     params
         Numbers of the method.
     """
@@ -164,14 +175,17 @@ def due_rows(
         return DueRows()
     waits_s = waits(problem, state, always, share)
     asked_s = waits(problem, state, asked, share) if asked else np.full(waits_s.size, np.inf)
+    easy_s, after_s = _by_easy(state, asked, shadow)
+    asked_s = np.minimum(asked_s, easy_s)
     waits_s = np.minimum(waits_s, asked_s)
     queued_s, since_s = due_instants(state, waits_s)
+    by_easy = queued_s >= easy_s - params.same_s
     due = queued_s >= waits_s - params.same_s
     coming = ~due & ~problem.jobs.running & np.isfinite(waits_s)
-    next_s = float(since_s[coming].min(initial=np.inf))
+    next_s = min(after_s, float(since_s[coming].min(initial=np.inf)))
     if not due.any():
         return DueRows(next_s=next_s)
-    for job in np.flatnonzero(due & problem.jobs.running).tolist():
+    for job in np.flatnonzero(due & problem.jobs.running & ~by_easy).tolist():
         since_s[job] -= ran_s(state.jobs[job], state.time_s)
     room = Room(problem, *possible_options(problem), params)
     own, most = queued_s < asked_s - params.same_s, float("inf")
@@ -188,8 +202,9 @@ def due_rows(
             Late(_name(state, job), float(since_s[job]), TURN, turn.changes_s)
             for job in np.flatnonzero(wide & ~due & ~problem.jobs.running).tolist()
         ]
-    order = [job for job in np.lexsort([since_s]).tolist() if due[job]]
+    order = [job for job in np.lexsort([since_s, ~by_easy]).tolist() if due[job]]
     rows, late, full = _chosen(state, room, order, since_s, own, most)
+    rows = [replace(row, stays=row.held and bool(by_easy[row.job])) for row in rows]
     found = limited(DueRows(tuple(rows), (*rests, *late), next_s), state, cut)
     lost = next((row.job for row in rows[len(found.rows) :] if not row.held), None)
     if lost is None and full is None:
@@ -234,15 +249,47 @@ def waits(
     problem: RoundProblem, state: RoundState, rules: Sequence[StartBy], share: float
 ) -> Floats:
     """Return the seconds that each job may wait, shape (J,); inf for any number."""
-    iterations = np.asarray([float(known.job.iterations) for known in state.jobs])
-    run_s = share * iterations * _slowest_iteration_s(problem, state)
+    run_s = share * believed_run_s(problem, state)
     found = np.full(run_s.size, np.inf)
     for rule in rules:
+        if rule.wait_s is None:
+            continue
         wait_s = rule.wait_s + rule.per_run_second * np.minimum(run_s, rule.longest_run_s)
         if rule.jobs != ("*",) or rule.least_gpus > 1:
             wait_s[[not rule.names(known.job) for known in state.jobs]] = np.inf
         found = np.minimum(found, wait_s)
     return found
+
+
+def _by_easy(
+    state: RoundState, rules: Sequence[StartBy], shadow: Shadow | None
+) -> tuple[Floats, float]:
+    """Return waits until due by the virtual EASY schedule, (J,), and the least later due instant.
+
+    A job without a virtual start gets one at the next virtual end at the earliest.
+    """
+    found, later_s = np.full(len(state.jobs), np.inf), float("inf")
+    for rule in rules:
+        after_s = rule.after_easy_s
+        if after_s is None:
+            continue
+        if shadow is None:
+            raise InputError("needs the rounds before", field="start_by.no_later_than")
+        for at, known in enumerate(state.jobs):
+            if rule.names(known.job):
+                start_s = shadow.starts_s.get(known.job.name)
+                if start_s is not None:
+                    wait_s = start_s + after_s - state.time_s + known.queued_s
+                    found[at] = min(found[at], wait_s)
+                elif known.running is None:
+                    later_s = min(later_s, shadow.next_end_s + after_s)
+    return found, later_s
+
+
+def believed_run_s(problem: RoundProblem, state: RoundState) -> Floats:
+    """Return the believed run times of whole requests, on the slowest usable GPU type, (J,)."""
+    iterations = np.asarray([float(known.job.iterations) for known in state.jobs])
+    return iterations * _slowest_iteration_s(problem, state)
 
 
 def expected(problem: RoundProblem, state: RoundState, share: float) -> RoundProblem:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.objectives import favoured, guarantee, with_losses
 from formulations.round.rules import without_row
 from formulations.round.tables import Level, RoundProblem
@@ -22,7 +22,7 @@ from morph_opt.scheduling.decision.ahead import Ahead, Plans
 from morph_opt.scheduling.decision.candidates.pairs import PairBuilder
 from morph_opt.scheduling.decision.candidates.returning import with_start_prices
 from morph_opt.scheduling.decision.candidates.table import CandidateBuilder, RoundView
-from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, due_rows
+from morph_opt.scheduling.decision.due import Cut, DueJob, DueRows, believed_run_s, due_rows
 from morph_opt.scheduling.decision.objective import Objective, goals_of
 from morph_opt.scheduling.decision.params import TurnParams
 from morph_opt.scheduling.decision.promises import Promises
@@ -36,6 +36,7 @@ from morph_opt.scheduling.decision.rules.ranks import (
     ranks_below,
     with_classes_kept,
 )
+from morph_opt.scheduling.decision.shadow import Shadow
 from morph_opt.scheduling.decision.usage import current, with_usage
 
 
@@ -202,6 +203,10 @@ class RoundPoser:
         ahead: Ahead | None = None,
     ) -> None:
         self._plans = None if ahead is None else Plans(ahead)
+        own = () if rules is None else rules.rules
+        restarts_s = [one.restart_s for one in own if isinstance(one, StartBy)]
+        known_s = [each for each in restarts_s if each is not None]
+        self._shadow = Shadow(max(known_s)) if known_s else None
         self._start_by, self._turns, self._accuracy = tuple(start_by), turns, accuracy
         self.belief = belief
         self.rules = rules or OperatorRules()
@@ -237,6 +242,8 @@ class RoundPoser:
             require_known_nodes(self.rules, state.cluster)
             self._cluster = state.cluster
         plain, data = self._builder.view(state), self.objective.observe(state)
+        if self._shadow is not None:
+            self._shadow.see(state, lambda: _asked(plain.problem, state))
         return self.posed(state, plain, current(self.objective, self.rules), data)
 
     def whole(self, state: RoundState) -> RoundView:
@@ -253,13 +260,16 @@ class RoundPoser:
     @property
     def remembers(self) -> bool:
         """Whether rounds depend on earlier ones."""
-        return self._plans is not None or self.objective.remembers
+        known = self._plans is not None or self._shadow is not None
+        return known or self.objective.remembers
 
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere."""
         self.objective.observe(state)
         if self._plans is not None:
             self._plans.observe(state)
+        if self._shadow is not None:
+            self._shadow.see(state, lambda: _asked(self._builder.view(state).problem, state))
 
     def posed(
         self,
@@ -276,7 +286,8 @@ class RoundPoser:
         view = with_start_prices(view, state.cluster)
         share = 1.0 if self._accuracy is None else self._accuracy()
         if self._plans is None:
-            due = due_rows(view.problem, state, rules, self._start_by, cut, share, self._turns)
+            how = cut, share, self._turns, self._shadow
+            due = due_rows(view.problem, state, rules, self._start_by, *how)
         else:
             due = self._plans.rows(view.problem, state, rules, self._start_by, cut, share)
         if due.rows or due.reservation or due.ahead:
@@ -311,6 +322,16 @@ def _lost_s(state: RoundState) -> Floats:
     at_s = state.time_s
     lost = [np.nan if j.checkpointed_s is None else j.lost_s(at_s) for j in state.jobs]
     return np.asarray(lost)
+
+
+def _asked(problem: RoundProblem, state: RoundState) -> tuple[Floats, Bools]:
+    """Return what the virtual EASY schedule needs of a round's jobs (`Shadow.see`)."""
+    asked = np.asarray([known.job.requested_gpus for known in state.jobs])
+    candidates = problem.candidates
+    types = np.zeros((asked.size, len(state.cluster.node_types)), dtype=bool)
+    within = candidates.gpus <= asked[candidates.job]
+    types[candidates.job[within], candidates.node_class[within]] = True
+    return believed_run_s(problem, state), types
 
 
 def _fresh_name(cluster: Cluster) -> str:

@@ -102,6 +102,27 @@ def ahead_for(options: PolicyOptions) -> Ahead | None:
     return Ahead(options.plan_ahead == PROMISED)
 
 
+def require_shadow(options: PolicyOptions, *, blind: bool) -> None:
+    """Refuse due instants by a virtual EASY schedule where it cannot be made.
+
+    Raises
+    ------
+    InputError
+        If run times are guessed from others, or starts are planned ahead.
+    """
+    rules = options.rules.rules
+    if not any(isinstance(one, StartBy) and one.no_later_than is not None for one in rules):
+        return
+    told = Durations.parse(options.durations)
+    if blind or told.blind or told.learnt:
+        rule = "needs run times or time limits, and here they are guessed from completed jobs"
+    elif options.plan_ahead != OFF:
+        rule = f"cannot be combined with {typed('--plan-ahead')}"
+    else:
+        return
+    raise InputError(rule, field="start_by.no_later_than")
+
+
 def _every_job_stays(options: PolicyOptions) -> bool:
     stays = (one.jobs for one in options.rules.rules if isinstance(one, NonPreemptible))
     return any("*" in jobs for jobs in stays)

@@ -30,6 +30,7 @@ from morph_opt.scheduling.policies.auto import (
     AUTO,
     ahead_for,
     promises_for,
+    require_shadow,
     reserves,
     start_by_for,
     turns_for,
@@ -236,6 +237,7 @@ def _milp(
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
+    require_shadow(options, blind=objective.blind)
     method = method_of(options)
     poser = RoundPoser(
         belief,

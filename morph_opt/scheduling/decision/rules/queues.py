@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from morph_opt.core.domain.units import HOUR_S
 from morph_opt.scheduling.decision.rules.organisation import require_no_cycle
 from morph_opt.scheduling.decision.rules.patterns import matches, require_patterns
 
+_AFTER_EASY = re.compile(r"easy \+ ?(\d+(?:\.\d+)?) ?(s|min|h)")
+_UNITS_S = {"s": 1.0, "min": 60.0, "h": HOUR_S}
 _SHOWN = 4
 """Largest number of jobs that a sentence names."""
 
@@ -195,10 +198,12 @@ class NodePreference:
 class StartBy:
     """Rule: jobs that have waited for their due time start next, and then run until they end.
 
-    A job is due once it has been without GPUs for ``wait_s + per_run_second * min(d,
-    longest_run_s)`` seconds since its submission, with d the believed run time of its whole
-    request, on the slowest GPU type that it can use. Of several rules that name a job, the
-    earliest due instant counts.
+    It has either ``wait_s`` or ``no_later_than``. With the first a job is due once it has been
+    without GPUs for ``wait_s + per_run_second * min(d, longest_run_s)`` seconds since its
+    submission, with d the believed run time of its whole request, on the slowest GPU type that it
+    can use. With the second it is due that time after its start in a virtual EASY schedule
+    (`morph_opt.scheduling.decision.shadow`). Of several rules that name a job, the earliest due
+    instant counts.
 
     Parameters
     ----------
@@ -212,19 +217,48 @@ class StartBy:
         Smallest request that the rule is about, in GPUs.
     longest_run_s
         Largest run time that counts; it keeps due instants of overestimated jobs near.
+    no_later_than
+        ``"easy + TIME"``, such as ``"easy + 8h"``, in s, min or h.
+    restart_s
+        With ``no_later_than``, seconds that the start-up of a job takes at most once it has run.
     """
 
-    wait_s: float
+    wait_s: float | None = None
     per_run_second: float = 0.0
     jobs: tuple[str, ...] = ("*",)
     least_gpus: int = 1
     longest_run_s: float = 8 * HOUR_S
+    no_later_than: str | None = None
+    restart_s: float | None = None
 
     def __post_init__(self) -> None:
+        if (self.wait_s is None) == (self.no_later_than is None):
+            raise InputError("must have either wait_s or no_later_than", field="start_by")
+        if self.no_later_than is not None:
+            if _AFTER_EASY.fullmatch(self.no_later_than) is None:
+                rule = f'must be "easy + TIME", such as "easy + 8h", got {self.no_later_than!r}'
+                raise InputError(rule, field="start_by.no_later_than")
+            if self.restart_s is None:
+                rule = "needs restart_s as well, the longest start-up of a job that has run"
+                raise InputError(rule, field="start_by.no_later_than")
+            if self.per_run_second or self.longest_run_s != 8 * HOUR_S:
+                rule = "has neither per_run_second nor longest_run_s"
+                raise InputError(rule, field="start_by.no_later_than")
+        elif self.restart_s is not None:
+            raise InputError("goes with no_later_than only", field="start_by.restart_s")
         require_patterns("start_by.jobs", self.jobs)
         require_int("start_by.least_gpus", self.least_gpus, at_least=1)
-        for field in ("wait_s", "per_run_second", "longest_run_s"):
-            require_finite(f"start_by.{field}", getattr(self, field), at_least=0.0, at_most=MOST_S)
+        for field in ("wait_s", "per_run_second", "longest_run_s", "after_easy_s", "restart_s"):
+            value = getattr(self, field)
+            if value is not None:
+                name = "no_later_than" if field == "after_easy_s" else field
+                require_finite(f"start_by.{name}", value, at_least=0.0, at_most=MOST_S)
+
+    @property
+    def after_easy_s(self) -> float | None:
+        """Seconds from a job's start in the virtual EASY schedule to its due instant, or None."""
+        found = _AFTER_EASY.fullmatch(self.no_later_than or "")
+        return None if found is None else float(found[1]) * _UNITS_S[found[2]]
 
     def names(self, job: Job) -> bool:
         """Return whether the rule is about a job."""
@@ -236,6 +270,8 @@ class StartBy:
         shown = ", ".join(self.jobs[:_SHOWN]) + (", ..." if len(self.jobs) > _SHOWN else "")
         about = "jobs" if self.jobs == ("*",) else f"jobs {shown}"
         wide = "" if self.least_gpus == 1 else f" of {self.least_gpus} GPUs and more"
+        if self.no_later_than is not None:
+            return f"start_by: {about}{wide} start no later than {self.no_later_than}"
         more = f" and {self.per_run_second:g} x their run time" if self.per_run_second else ""
         return f"start_by: {about}{wide} start within {self.wait_s:g} s{more} of waiting"
 
