@@ -116,12 +116,14 @@ THREATS = """\
   safeguard of 10 s, after which the best answer at hand is taken. Rows do not count these: the
   longest p99 round of a MILP here took {longest:.1f} s{safe}.
 * {versions}
-* Rows of `auto` with durations known on `philly-bursts`, `acme-bursts` and `tiresias-480` are from
+* Rows of `auto` on `acme-bursts`, made on a busy machine, and with durations known on
+  `philly-bursts` and `tiresias-480` are from
   after [due jobs](../../docs/decisions/0050-due-jobs.md) and
-  [values of wide gangs](../../docs/decisions/0055-wide-gangs.md), which change `auto` alone. Those
-  by sigma 0.7 there, on `tiresias/60`, and blind on `acme-bursts` are from when values were 20
+  [values of wide gangs](../../docs/decisions/0055-wide-gangs.md), which change `auto` alone; those
+  on `acme-bursts` are from after [turns](../../docs/decisions/0056-turns.md). Those
+  by sigma 0.7 on the other two, and on `tiresias/60`, are from when values were 20
   rounds in place of 600 s. Other rows of `auto` are from before the values of wide gangs, or before
-  both, and may differ where a job waits 8 hours (blind on `acme-bursts` did, by 10 to 21 %) or
+  both, and may differ where a job waits 8 hours or
   nothing is stopped: `base`, limits, no stops, seed 0 had 2,992 s and has 3,154 s.
 """
 

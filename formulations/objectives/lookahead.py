@@ -70,6 +70,8 @@ def levels(
     params
         Limits, step sizes and smallest values.
     """
+    if one_at_a_time(problem):
+        return (Level.of(problem, "lookahead", "seconds saved", soonest_first(problem)),)
     least = np.where(problem.options.members.starts, params.least_start, params.least_stay)
     soon = problem.interval_s**2 / np.maximum(problem.interval_s, seconds_left(problem))
     worth = np.maximum(saved_s(problem, wait_rounds, params), least * soon)
@@ -93,6 +95,31 @@ def saved_s(
     wait = _best_wait(problem, paths, wait_rounds, params.most_waits)
     saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
     return saved
+
+
+@of_tables
+def one_at_a_time(problem: RoundProblem) -> bool:
+    """Return whether no two jobs of a round fit at once, on one node class."""
+    nodes, members = problem.nodes, problem.options.members
+    if nodes.classes > 1 or problem.shared.count:
+        return False
+    least = np.full(problem.jobs.count, np.inf)
+    np.minimum.at(least, members.job, problem.options.gpus[members.option])
+    smallest = np.sort(least[np.isfinite(least)])[:2]
+    whole = nodes.capacity[nodes.node_class[usable(problem)], 0].sum()
+    return bool(smallest.size == 2 and smallest.sum() > whole)
+
+
+def soonest_first(problem: RoundProblem) -> Floats:
+    """Return values that rank jobs of which one runs at a time, shape (M,), in seconds.
+
+    The cluster is one machine then, whatever the GPUs of each job: the least seconds left go first,
+    over their weight. A stop would cost the start-up that follows it.
+    """
+    jobs, members = problem.jobs, problem.options.members
+    avoided_s = np.where(members.starts, 0.0, jobs.restart_s[members.job])
+    left_s = problem.interval_s + np.maximum(0.0, seconds_left(problem) - avoided_s)
+    return np.asarray(jobs.weight[members.job] * problem.interval_s**2 / left_s)
 
 
 def _saved_by_places(problem: RoundProblem, wait_rounds: float) -> Floats:

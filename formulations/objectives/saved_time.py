@@ -13,7 +13,12 @@ import numpy as np
 from formulations.arrays import Floats
 from formulations.columns import of_tables
 from formulations.objectives import seconds_left
-from formulations.objectives.lookahead import gpus_of_members, saved_s
+from formulations.objectives.lookahead import (
+    gpus_of_members,
+    one_at_a_time,
+    saved_s,
+    soonest_first,
+)
 from formulations.objectives.scattered import is_scattered, usable
 from formulations.parameters import SAVED_TIME, SavedTimeParams
 from formulations.round.tables import Level, RoundProblem
@@ -31,6 +36,9 @@ def levels(
     params
         Smallest values.
     """
+    if one_at_a_time(problem):
+        worth = soonest_first(problem)
+        return (Level.of(problem, "saved-time", "seconds saved per root second", worth),)
     members, round_s = problem.options.members, problem.interval_s
     best_s = np.full(problem.jobs.count, np.inf)
     np.minimum.at(best_s, members.job, members.iteration_s)

@@ -21,10 +21,10 @@ from formulations.objectives import (
 from formulations.objectives.fairness import FairFinish, OwedShares, ratio_levels, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.objectives.lookahead import levels as lookahead_levels
-from formulations.objectives.saved_time import levels as saved_time_levels
 from formulations.objectives.scattered import is_scattered
-from formulations.parameters import LOOKAHEAD, SAVED_TIME, WORK, RatioParams
+from formulations.parameters import LOOKAHEAD, WORK, RatioParams
 from formulations.round.tables import RoundProblem
+from morph_opt.scheduling.decision.objective import Stateless
 from morph_opt.scheduling.policies.objectives.plain import (
     OBJECTIVES,
     Jct,
@@ -174,8 +174,7 @@ def test_lookahead_by_hand() -> None:
     Job 1 now: 1,200 + Lam(1,200) - Lam(60) = 1,200 + 1,800 - 120 = 2,880. From 120 s
     1,320 + 1,920 - 240 = 3,000; from 600 s 1,800 + 2,400 - 1,200 = 3,000: 120 as well.
     """
-    (level,) = Lookahead().levels(waiting(2))
-    np.testing.assert_allclose(level.value, [120.0, 120.0])
+    np.testing.assert_allclose(saved_s(waiting(2), 2.0), [120.0, 120.0])
 
 
 def test_first_and_last_start_times_are_considered() -> None:
@@ -204,34 +203,27 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
 
 
 def test_of_jobs_that_take_the_whole_class_the_one_with_least_work_left_goes_first() -> None:
-    """Job 1 has twice the work of job 0, and both save the same on the only GPU."""
-    problem = waiting(2)
-    plain = replace(LOOKAHEAD, tie=0.0)
-    (same,) = lookahead_levels(problem, 2.0, plain)
-    assert same.value[0] == pytest.approx(same.value[1], rel=1e-15)
+    """Jobs 0 and 1 need both GPUs, and save the same; two others need one each."""
+    rows = [Candidate(job, (2 if job < 2 else 1,), iteration_s=6.0 * 2**job) for job in range(4)]
+    problem, zero = tiny([2], rows), np.zeros(4)
+    jobs = replace(
+        problem.jobs, iterations_left=np.full(4, 100.0), restart_s=zero, restart_left_s=zero
+    )
+    problem = replace(problem, jobs=jobs, interval_s=60.0)
+    (same,) = lookahead_levels(problem, 2.0, replace(LOOKAHEAD, tie=0.0))
     (level,) = lookahead_levels(problem)
     more = level.value - same.value
-    np.testing.assert_allclose(more, LOOKAHEAD.tie * 60.0**2 / np.asarray([600.0, 1200.0]))
-    # Next to a second GPU they are not as wide as the class.
-    capacity = problem.nodes.capacity + np.eye(1, problem.nodes.resources)
-    wider = replace(problem, nodes=replace(problem.nodes, capacity=capacity))
-    (level,), (same,) = lookahead_levels(wider), lookahead_levels(wider, 2.0, plain)
-    assert (level.value == same.value).all()
+    wanted = LOOKAHEAD.tie * 60.0**2 / np.asarray([600.0, 1200.0, np.inf, np.inf])
+    np.testing.assert_allclose(more, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", [Lookahead(), SavedTime()])
+def test_where_one_job_runs_at_a_time_the_least_time_left_goes_first(objective: Stateless) -> None:
+    (level,) = objective.levels(waiting(2))
+    np.testing.assert_allclose(level.value, [3600 / 660, 3600 / 1260])
 
 
 # ---------------------------------------------------------------- saved time
-
-
-def test_saved_time_by_hand() -> None:
-    """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s.
-
-    They are rigid and need all GPUs, so that each is worth a tenth of 60 s and 600 s at least.
-    """
-    plain = replace(SAVED_TIME, wide_start_s=0.0)
-    (level,) = saved_time_levels(waiting(2), 2.0, plain)
-    np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
-    (level,) = SavedTime().levels(waiting(2))
-    np.testing.assert_allclose(level.value, [606 / 600**0.5, 606 / 1200**0.5])
 
 
 def test_option_that_saves_no_time_still_has_a_value() -> None:
@@ -273,8 +265,15 @@ def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
         sizes[job].append((size, pace_s))
     usable = problem.nodes.open | np.isin(np.arange(problem.nodes.count), problem.holds.node)
     all_gpus = problem.nodes.capacity[problem.nodes.node_class[usable], 0].sum()
+    least_gpus = sorted(min(sizes[job])[0] for job in sizes if sizes[job])
+    alone = problem.nodes.classes == 1 and len(least_gpus) > 1 and sum(least_gpus[:2]) > all_gpus
     for at, (job, pace_s, starts) in enumerate(ways):
         start_up_s = (jobs.restart_s if starts else jobs.restart_left_s)[job]
+        if alone:
+            left_s = start_up_s + jobs.iterations_left[job] * pace_s
+            left_s = round_s + max(0.0, left_s - (0.0 if starts else jobs.restart_s[job]))
+            assert level.value[at] == pytest.approx(jobs.weight[job] * round_s**2 / left_s)
+            continue
         held_s = max(round_s, start_up_s + jobs.iterations_left[job] * pace_s)
         best_s = min(it for other, it, _ in ways if other == job)
         least, wide_s = (0.1, 600.0) if starts else (0.2, 900.0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.objectives import kept
+from formulations.objectives.lookahead import one_at_a_time
 from morph_opt.inputs.perf.speed import SpeedModel
 from morph_opt.scheduling.decision.objective import Stateless
 from morph_opt.scheduling.policies.filling import Filling
@@ -36,7 +37,8 @@ class Greedy(MalleableBaseline):
     """Greedy assignment of GPUs by the values of an objective.
 
     From nothing, the step with the largest gain of value per GPU is taken again and again, as far
-    as the GPUs go. Steps go from one configuration to any larger one, a stay being one of them.
+    as the GPUs go; where no two jobs fit at once, that with the largest gain. Steps go from one
+    configuration to any larger one, a stay being one of them.
     Guaranteed jobs first get the fewest GPUs that keep their promise, in order of submission.
 
     Parameters
@@ -68,7 +70,8 @@ class Greedy(MalleableBaseline):
             )
             if least is not None:
                 has[job], free = least, free - least.gpus
-        best = [_best_step(steps[job], has[job], free) for job in range(len(steps))]
+        alone = one_at_a_time(filling.problem)
+        best = [_best_step(steps[job], has[job], free, alone) for job in range(len(steps))]
         while True:
             gain, job = max(((b[0], -j) for j, b in enumerate(best)), default=(0.0, 0))
             if gain <= 0.0:
@@ -76,11 +79,11 @@ class Greedy(MalleableBaseline):
             job = -job
             step = best[job][1]
             if step.gpus - has[job].gpus > free:
-                best[job] = _best_step(steps[job], has[job], free)
+                best[job] = _best_step(steps[job], has[job], free, alone)
                 continue
             free -= step.gpus - has[job].gpus
             has[job] = step
-            best[job] = _best_step(steps[job], step, free)
+            best[job] = _best_step(steps[job], step, free, alone)
         return [Want(step.gpus) if step.gpus else None for step in has]
 
     def _steps(self, filling: Filling, ways: list[JobWays]) -> list[list[Step]]:
@@ -111,13 +114,16 @@ def _better(best: dict[int, Step], step: Step) -> None:
         best[step.gpus] = step
 
 
-def _best_step(steps: list[Step], now: Step, free: int) -> tuple[float, Step]:
-    """Return the largest gain per GPU among larger steps that fit, the smaller step if equal."""
+def _best_step(steps: list[Step], now: Step, free: int, alone: bool) -> tuple[float, Step]:
+    """Return the largest gain per GPU among larger steps that fit, the smaller step if equal.
+
+    Where one job runs at a time (``alone``) nobody else could use what it leaves: the gain counts.
+    """
     best = (0.0, now)
     for step in steps:
         more = step.gpus - now.gpus
         if 0 < more <= free:
-            gain = (step.value - now.value) / more
+            gain = (step.value - now.value) / (1 if alone else more)
             if gain > best[0] or (gain == best[0] > 0.0 and step.gpus < best[1].gpus):
                 best = (gain, step)
     return best
