@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from benchmarks.instances.scaled import NODES, SLOWER
-from benchmarks.scale.measure import CLOSER, EXACT, RESTATED, Case, Row, case, stopped
+from benchmarks.scale.measure import CLOSER, EXACT, RELAXED, RESTATED, Case, Row, case, stopped
 from benchmarks.scale.page import draw, draw_distances, page
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import keep_memory, run_command
@@ -113,7 +113,7 @@ def _run(options: argparse.Namespace) -> int:
     ]
     rows = [row for row in read(options.out) if _case_of(row) not in cases]
     for one in cases:
-        peers = list(EXACT) if one.gpus <= options.peers_to else []
+        peers = [RELAXED, *EXACT] if one.gpus <= options.peers_to else []
         peers += ["sia"] if one.gpus <= options.sia_to and one.nodes == "ordinary" else []
         peers += list(RESTATED) if one.gpus <= options.restated_to else []
         if (one.leaves, one.objective) != (1, "throughput"):

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.instances.scaled import JOBS_PER_GPU, first_round, round_after, speeds_of
 from benchmarks.scale.peers import Decoupled, Pop, Priced
+from formulations import node_pattern
 from morph_opt.core.domain import Allocation, Cluster, RoundState
 from morph_opt.scheduling.decision.ladder import Ladder
 from morph_opt.scheduling.decision.method import RoundMethod
@@ -45,6 +46,9 @@ PEER_S = 10.0
 
 EXACT = ("highs", "scip-ortools", "cpsat")
 """Solvers of the exact MIP."""
+
+RELAXED = "lp"
+"""Method of the rows of the LP relaxation, which has a bound and no decision."""
 
 RESTATED: dict[str, Callable[[], RoundMethod]] = {
     "pop-1024": lambda: Pop(make_solver("highs"), 1024),
@@ -126,6 +130,8 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
             limits = replace(LIMITS, time_s=PEER_S)
             if name == "sia":
                 rows.append(_sia(whole, state, limits))
+            elif name == RELAXED:
+                rows.append(_relaxed(whole, state, LIMITS))
             elif name in RESTATED:
                 rows.append(_measured(name, RESTATED[name](), whole, state, LIMITS)[0])
             else:
@@ -249,6 +255,22 @@ def _row(
         of_gain,
         peak,
     )
+
+
+def _relaxed(poser: RoundPoser, state: RoundState, limits: Limits) -> Row:
+    """The LP relaxation of the exact MIP, with its strong rows, by HiGHS."""
+    nan = float("nan")
+    with _undisturbed():
+        began = time.process_time()
+        posed = poser.pose(state)
+        built = node_pattern.build(posed.problem, posed.worth, tight=True).model
+        columns = time.process_time()
+        free = replace(built, integer=np.zeros_like(built.integer))
+        bound = make_solver("highs-default").solve(free, limits).bound
+        solved = time.process_time()
+    count = posed.problem.candidates.count
+    times = columns - began, solved - columns, nan
+    return _row(RELAXED, posed, count, *times, "", "", nan, bound, nan, nan)
 
 
 def _sia(poser: RoundPoser, state: RoundState, limits: Limits) -> Row | None:
