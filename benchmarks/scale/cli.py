@@ -38,6 +38,8 @@ from morph_opt.scheduling.policies.catalog import OBJECTIVES as CATALOGUE
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20
+SPENT = 0.9
+"""Share of a case's CPU seconds that a process has used which was ended for them."""
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
@@ -136,15 +138,23 @@ def _alone(
     one: Case, rounds: int, peers: list[str], memory_gib: int, cpu_s: int | None
 ) -> list[Row]:
     """A case in a process of its own, within this memory and these CPU seconds."""
-    with ProcessPoolExecutor(
-        1, mp_context=get_context("spawn"), initializer=_limit, initargs=(memory_gib, cpu_s)
-    ) as alone:
-        try:
+    before_s = _children_s()
+    try:
+        with ProcessPoolExecutor(
+            1, mp_context=get_context("spawn"), initializer=_limit, initargs=(memory_gib, cpu_s)
+        ) as alone:
             return alone.submit(case, one, rounds, peers).result()
-        except BrokenProcessPool:
-            if cpu_s is None:
-                raise
-            return [stopped(one, cpu_s)] if not peers else []
+    except BrokenProcessPool:
+        # A process may end for other reasons, which are no measurement.
+        if cpu_s is None or _children_s() - before_s < SPENT * cpu_s:
+            raise
+        return [] if peers else [stopped(one, cpu_s)]
+
+
+def _children_s() -> float:
+    """CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _limit(memory_gib: int, cpu_s: int | None) -> None:
