@@ -22,6 +22,7 @@ from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.scheduling.decision.objective import Objective
 from morph_opt.scheduling.decision.planned import StartPlan
 from morph_opt.scheduling.decision.ranked import ExactMip, whole_model
+from morph_opt.scheduling.decision.rules.queues import StartBy
 from morph_opt.scheduling.explanation.explainer import Explainer
 from morph_opt.scheduling.explanation.report import Effort, RoundExplanation, rounded
 from morph_opt.scheduling.explanation.text import job_text
@@ -424,6 +425,9 @@ def decide_round(
     name = decider.name
     if snapshot.rules is None and rules.rules:
         decider.require_rules(rules)
+    if any(isinstance(one, StartBy) and one.no_later_than is not None for one in rules.rules):
+        rule = "needs every round since the first, which only a replay has"
+        raise InputError(rule, field="start_by.no_later_than")
     options, notes = _with_effect(decider, options, snapshot)
     made = decider.make(snapshot.speeds, options)
     if name != "milp" and explain is not None:

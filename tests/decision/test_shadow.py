@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,5 +75,12 @@ def test_a_round_with_a_past_is_refused() -> None:
     policy = make_policy("milp", ToySpeeds(), PolicyOptions(rules=OperatorRules((RULE,))))
     waited = JobState(job("a", 0.0, 80, 8), queued_s=600.0)
     state = RoundState(0, 600.0, 60.0, cluster(1, 8), (waited,))
-    with pytest.raises(mo.InputError, match="every round since the first"):
+    with pytest.raises(InputError, match="every round since the first, and these jobs have a past"):
         policy.decide(state)
+
+
+def test_a_single_round_is_refused() -> None:
+    given = json.loads((Path(__file__).parents[2] / "docs/schema/example-state.json").read_text())
+    given["rules"] = {"start_by": [{"no_later_than": "easy + 8h", "restart_s": 260.0}]}
+    with pytest.raises(InputError, match="every round since the first, which only a replay has"):
+        mo.decide(given)

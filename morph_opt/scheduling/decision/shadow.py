@@ -14,7 +14,6 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats
 from morph_opt.core.domain import InputError, RoundState
-from morph_opt.core.domain.errors import typed
 from morph_opt.scheduling.backfill.profile import easy_pass
 from morph_opt.scheduling.backfill.queue import Free, Running, Waiting
 
@@ -92,7 +91,7 @@ class Shadow:
     def _begin(self, state: RoundState) -> None:
         first_s = state.interval_s
         if any(one.queued_s + one.executed_s > first_s or one.starts for one in state.jobs):
-            rule = f"must see every round since the first: use {typed('replay')} without a state"
+            rule = "needs every round since the first, and these jobs have a past"
             raise InputError(rule, field="start_by.no_later_than")
         kinds = state.cluster.node_types
         gpus = [sum(n.type.gpus for n in state.cluster.nodes if n.type == kind) for kind in kinds]
