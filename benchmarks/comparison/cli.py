@@ -38,7 +38,7 @@ from benchmarks.comparison.objectives import PAGE as SAVED_TIME
 from benchmarks.comparison.objectives import objectives_table, write_block
 from benchmarks.comparison.page import page
 from benchmarks.comparison.picture import over_the_default
-from benchmarks.comparison.records import Record
+from benchmarks.comparison.records import WAITS, Record
 from morph_opt.core.commandline.parser import LineParser
 from morph_opt.core.commandline.running import run_command
 from morph_opt.core.commandline.types import Number, whole
@@ -48,8 +48,6 @@ from morph_opt.inputs.data.store import find
 from morph_opt.sweep.cell import sources_digest
 
 FOLDER = Path("reports/comparison")
-WAITS = ("p95_queue_s", "p99_queue_s", "longest_wait_s", "bounded_slowdown")
-"""Figures of waits, which rows made before them lack."""
 
 
 def measured(field: Field, seed: int, contender: Contender) -> Record:

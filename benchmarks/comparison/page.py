@@ -17,6 +17,7 @@ from benchmarks.comparison.records import (
     KNOWLEDGE,
     PAIRS,
     REFERENCE,
+    WAITS,
     Record,
     interval,
     mean,
@@ -68,13 +69,16 @@ A row is a policy on a trace; of twins the mean over so many seeds; the expensiv
 change GPUs*: whether it gives a running job another number of GPUs. *Knows durations*: whether it
 is told how much of a job is left; *sigma 0.7*: it is told that times a lognormal factor, constant
 for each job; *limits*: the time limits of jobs, drawn by the law `modal`; jobs end at them, so that
-these rows are of other jobs; *no stops*: it takes no GPUs from running jobs; *no*: nothing, and
+these rows are of other jobs; *no stops*: it takes no GPUs from running jobs, and *yes, no stops*
+also knows run times, up to the next minute where it goes by limits; *no*: nothing, and
 *blind* beside the name: it goes by guesses from what has completed
 ([how](../../docs/formulations/unknown-durations.md)). *Late promises*: guaranteed jobs
 that took longer than at the promised speed ([metrics](../../docs/metrics.md)). *Over bound* and
 *over hindsight*: average JCT over the certified lower bound, and over the best schedule that a
 [search with hindsight](../hindsight/README.md) found, less 1; hindsight over the seeds on which it
-was searched for. Means over other seeds compare poorly: the pairs below each table do compare.
+was searched for. Waits are seconds without GPUs, and *bounded slowdown* counts run times of 10 s
+and more; both are blank in rows that were made before these columns. Means over other seeds
+compare poorly: the pairs below each table do compare.
 """
 
 GUARD_HEAD = """\
@@ -206,7 +210,7 @@ def _table(here: Sequence[Record], order: Sequence[str], hindsight: Hindsight) -
         "policy", "may change GPUs", "knows durations", "seeds", "avg JCT s", "median", "p99",
         "makespan h", "guaranteed JCT s", "late promises", "finish-time ratio", "restarts a job",
         "GPUs in use %", "round ms", "p99 round ms", "over bound %", "over hindsight %",
-        "unfinished",
+        "unfinished", "p95 wait s", "p99 wait s", "longest wait s", "bounded slowdown",
     )  # fmt: skip
     promised = any(not math.isnan(record.guaranteed_avg_jct_s) for record in here)
     rows = []
@@ -234,16 +238,24 @@ def _table(here: Sequence[Record], order: Sequence[str], hindsight: Hindsight) -
                 100.0 * over_bound(mine),
                 100.0 * over_hindsight(mine, hindsight),
                 sum(record.jobs - record.completed for record in mine),
+                *(_known_mean(mine, name) for name in WAITS),
             )
         )
     rows.sort(key=lambda row: float(row[4]))
     specs = dict.fromkeys(("avg JCT s", "median", "p99", "guaranteed JCT s"), ",.0f")
+    specs |= dict.fromkeys(("p95 wait s", "p99 wait s", "longest wait s"), ",.0f")
+    specs |= {"bounded slowdown": ".1f"}
     specs |= dict.fromkeys(("makespan h", "finish-time ratio", "restarts a job"), ".2f")
     specs |= dict.fromkeys(
         ("GPUs in use %", "round ms", "over bound %", "over hindsight %", "late promises"), ".1f"
     )
     specs["p99 round ms"] = ".0f"
-    return Table(header, rows, "lll" + "r" * 15, specs).to_markdown()
+    return Table(header, rows, "lll" + "r" * 19, specs).to_markdown()
+
+
+def _known_mean(records: Sequence[Record], figure: str) -> float:
+    """Mean of a figure over the rows that have it."""
+    return mean([one for one in records if not math.isnan(getattr(one, figure))], figure)
 
 
 def _paired(here: Sequence[Record], trace: str, order: Sequence[str]) -> str:

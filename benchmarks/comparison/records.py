@@ -27,6 +27,9 @@ KNOWLEDGE = {
 }
 """The default by what is known, and that in words."""
 
+WAITS = ("p95_queue_s", "p99_queue_s", "longest_wait_s", "bounded_slowdown")
+"""Figures of waits, which rows made before them lack."""
+
 CHAINS = (
     ("no", "sigma 0.7", "yes"),
     ("yes, no stops", "yes"),

@@ -229,6 +229,9 @@ def test_targets_are_met_missed_or_not_measured() -> None:
 def test_a_page_lists_policies_by_average_and_says_what_they_may() -> None:
     """Over the bound of 80 s: 300 / 80 - 1 = 275 %; over hindsight, of seed 1 alone, 140 / 112."""
     rows = [row("slow", 0, 300.0, may_change_gpus=0), row("fast", 0, 100.0), row("fast", 2, 140.0)]
+    # Of waits one row of the two knows the figures.
+    waits = {"p95_queue_s": 900.0, "longest_wait_s": 4_000.0, "bounded_slowdown": 1.5}
+    rows[2] = replace(rows[2], **waits)
     rows.append(row("fast", 0, 90.0, trace="morphling/base", code="other"))
     refused = row("never", 0, NAN, jobs=0, completed=0)
     text = page([rows[-1], refused, *rows[:-1]], ["slow", "fast"], {("base", 2): 112.0}, left=5)
@@ -236,9 +239,9 @@ def test_a_page_lists_policies_by_average_and_says_what_they_may() -> None:
     assert "Refused there: never." in text
     lines = [line for line in text.splitlines() if line.startswith(("| fast", "| slow"))]
     assert lines[0].startswith("| fast | yes | yes | 2 | 120 |")
-    assert lines[0].endswith("| 50.0 | 25.0 | 0 |")
+    assert lines[0].endswith("| 50.0 | 25.0 | 0 | 900 |  | 4,000 | 1.5 |")
     assert lines[1].startswith("| slow | no | yes | 1 | 300 |")
-    assert lines[1].endswith("| 275.0 |  | 0 |")
+    assert lines[1].endswith("| 275.0 |  | 0 |  |  |  |  |")
     assert "## `base`: twin, seeds 0, 2" in text
     # Originals stand behind the twins, whatever the order of the rows.
     assert text.index("twin, seeds 0, 2") < text.index("## `morphling/base`: original, once")
