@@ -264,8 +264,6 @@ class KnapsackParams(Params):
     """Number of table entries checked together: they fit in a processor's cache."""
     grain: float = number(1e3, 1)
     """Width of a tie between bounds, in units of rounding ("Ties")."""
-    broken: int = number(16, 1)
-    """Number of whole choices that break a rule which cost as much as one without nodes."""
 
 
 KNAPSACK = KnapsackParams()

@@ -39,7 +39,7 @@ class Found:
     nodes
         Number of partial choices visited; 0 if the tables' own choice was placed.
     in_vain
-        Number of whole choices among them without nodes, and a share of those that break a rule.
+        Number of whole choices among them without nodes.
     """
 
     selection: Selection | None
@@ -261,8 +261,8 @@ class _Search:
         self._problem, self._level, self._tables, self._ask = problem, level, tables, ask
         self._best, self._value = known, -np.inf if known is None else known.value(level)
         self._unplaced = -np.inf
-        # Numbers of whole choices without nodes, and of those that break a rule.
-        self._in_vain = self._broken = 0
+        # Number of whole choices without nodes.
+        self._in_vain = 0
         items, nodes = tables.items, problem.nodes
         self._jobs = items.job.size
         self._option: list[int] = items.option.tolist()
@@ -388,8 +388,6 @@ class _Search:
         choice = np.full(self._problem.jobs.count, NONE, dtype=np.int64)
         choice[self._tables.items.job] = [self._option[taken.item] for taken in self._taken]
         if not keeps_rules(self._problem, choice):
-            self._broken += 1
-            self._in_vain += self._broken % KNAPSACK.broken == 0
             return
         found, impossible = placed(self._problem, choice), False
         if found is None:
