@@ -415,8 +415,11 @@ def differences(number: int, seed: int = 44, *, ladder: bool = True) -> str:
     if solved.selection is None:
         return f"{number}: no decision"
     found = goals.of(solved.selection.choice)
-    if found != pytest.approx(expected, rel=1e-6, abs=1e-6):
-        return f"{number}: {found} instead of {expected}"
+    for value, best in zip(found, expected, strict=True):
+        if value != pytest.approx(best, rel=1e-6, abs=1e-6):
+            return f"{number}: {found} instead of {expected}"
+        if value < best - 1e-9 * abs(best):
+            break  # a solver's tolerance: later levels have more freedom than the best decision
     for outcome in solved.outcomes:
         if outcome.gap > 1e-5:
             return f"{number}: gap {outcome.gap:g}"
