@@ -337,6 +337,25 @@ def test_whole_nodes_are_kept_for_a_gang_from_jobs_that_end_later() -> None:
     assert granted["short"].placement.nodes == (0,)
 
 
+@pytest.mark.parametrize(("ran_s", "until_s"), [(1000.0, 60.0), (1600.0, 400.0), (900.0, 100.0)])
+def test_what_started_after_a_job_was_due_does_not_postpone_its_reservation(
+    ran_s: float, until_s: float
+) -> None:
+    """Jobs are expected to take half of 2,000 s; the gang is due for 1,400 s."""
+    done = ran_s / 10.0
+    before = state(
+        cluster(4, 4),
+        since(running("s", {0: [0, 1, 2, 3]}, iterations=200, done=done), 0.0, ran_s),
+        waited("gang", 8, 5000.0, **LONG),
+        queued("long", 1, **LONG),
+    )
+    rules = OperatorRules((AN_HOUR, NonPreemptible(("*",)), gang("gang", 8)))
+    belief = speeds({"m": {"1": 10.0, "4": 10.0, "4+4": 1.0}})
+    kept = RoundPoser(belief, Jct(), rules, accuracy=lambda: 0.5).pose(before).due.reservation
+    assert kept is not None
+    assert kept.until_s == until_s
+
+
 @pytest.mark.parametrize("block", range(blocks(1)))
 def test_a_reservation_equals_enumeration(block: int) -> None:
     """Where nothing is stopped and no due job starts now: by the definition, job by job."""

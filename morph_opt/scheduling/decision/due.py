@@ -209,17 +209,21 @@ def due_rows(
     lost = next((row.job for row in rows[len(found.rows) :] if not row.held), None)
     if lost is None and full is None:
         return found
-    likely, served = expected(problem, state, share), [row.job for row in found.rows]
-    kept: Reservation | None = None
+    served, kept = [row.job for row in found.rows], None
+
+    def kept_for(job: int, room: Room) -> Reservation | None:
+        likely = expected(problem, state, share, float(since_s[job]))
+        return reserved(likely, state, rules, room, job, served)
+
     if lost is not None:
         left = Room(problem, *possible_options(problem), params)
         for row in found.rows:
             left.take(row.job, row.held)
-        kept = reserved(likely, state, rules, left, lost, served)
+        kept = kept_for(lost, left)
         # Counts allow this job to start, so that only whole nodes are worth keeping for it.
         kept = kept if kept is not None and kept.nodes.size else None
     if kept is None and full is not None:
-        kept = reserved(likely, state, rules, room, full, served)
+        kept = kept_for(full, room)
     if kept is None:
         return found
     name = _name(state, kept.job)
@@ -292,17 +296,26 @@ def believed_run_s(problem: RoundProblem, state: RoundState) -> Floats:
     return iterations * _slowest_iteration_s(problem, state)
 
 
-def expected(problem: RoundProblem, state: RoundState, share: float) -> RoundProblem:
+def expected(
+    problem: RoundProblem, state: RoundState, share: float, since_s: float = float("inf")
+) -> RoundProblem:
     """Return the round with the work that jobs are expected to have left.
 
-    A job that has done its expected work already is expected to do all of the rest.
+    A job that has done its expected work already is expected to do all of the rest; if it runs
+    since ``since_s`` or later, to end now.
     """
     if share == 1.0:
         return problem
     left = problem.jobs.iterations_left
     done = np.asarray([known.iterations_done for known in state.jobs])
     fewer = share * (done + left) - done
-    jobs = replace(problem.jobs, iterations_left=np.where(fewer > 0.0, fewer, left))
+    # What starts by a reservation and runs for longer must not postpone it: its GPUs would idle on.
+    ends = [
+        known.running is not None and state.time_s - ran_s(known, state.time_s) >= since_s
+        for known in state.jobs
+    ]
+    rest = np.where(ends, 0.0, left)
+    jobs = replace(problem.jobs, iterations_left=np.where(fewer > 0.0, fewer, rest))
     return replace(problem, jobs=jobs)
 
 
