@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -263,3 +264,19 @@ def test_rules_are_left_out_by_identity() -> None:
     twice = OperatorRules((MinimumRun(5.0), MinimumRun(6.0)), fewer_moves=True)
     assert twice.without(twice.rules[0]).rules == (twice.rules[1],)
     assert twice.only([twice.rules[0]]) == OperatorRules((MinimumRun(5.0),), fewer_moves=True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ((MinimumRun(5.0), {"gpus": 4}), r"rules\.1: must be a rule .* got \{"),
+        ((MinimumRun,), r"rules\.0: must be a rule .* got <class"),
+        ((None,), r"rules\.0: must be a rule .* got None"),
+        ((OperatorRules(),), r"rules\.0: must be a rule .* got OperatorRules"),
+        (MinimumRun(5.0), r"rules: must be a tuple of rules, got MinimumRun"),
+        ((rule for rule in ()), r"rules: must be a tuple of rules, got <generator"),
+    ],
+)
+def test_objects_that_are_no_rules_are_refused(rules: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        OperatorRules(rules)

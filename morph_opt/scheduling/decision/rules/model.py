@@ -276,6 +276,11 @@ class OperatorRules:
         Memory of what queues used, and its half-life; None without one.
     dropped
         Names of queues that were left out; what is below them is limited by nothing above it.
+
+    Raises
+    ------
+    InputError
+        If an object is no rule, or rules contradict each other.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -285,6 +290,7 @@ class OperatorRules:
     dropped: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        _require_rules(self.rules)
         quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
         require_unique("quota.tenant", quotas)
         places = [(r.pool, r.name) for r in self.rules if isinstance(r, CohortQuota)]
@@ -352,3 +358,13 @@ class OperatorRules:
             return rule
 
         return replace(self, rules=tuple(meant(rule) for rule in self.rules))
+
+
+def _require_rules(stated: object) -> None:
+    """Refuse anything but a tuple of rules: other objects would be ignored in silence."""
+    if not isinstance(stated, tuple):
+        raise InputError(f"must be a tuple of rules, got {stated!r}", field="rules")
+    for position, one in enumerate(stated):
+        if not isinstance(one, Rule):
+            detail = f"must be a rule such as Queue(...), got {one!r}"
+            raise InputError(detail, field=f"rules.{position}")
