@@ -19,7 +19,7 @@ from tests.explanation.enumeration import Enumerated, complaints, random_round
 from tests.formulations.worlds.solving import FORMULATIONS
 from tests.policies.worlds import EXACT
 
-ROUNDS = 36
+ROUNDS = 24
 EFFORT = Effort(jobs=99, rules=99, nodes=True)
 
 

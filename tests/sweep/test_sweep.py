@@ -164,16 +164,14 @@ def test_cells_that_go_well_share_a_process(here: Path, monkeypatch: pytest.Monk
     assert together[2].failure.kind == "signal"
     worker.end_idle()
     assert all(one.failure is None for one in together[:2] + together[3:])
+    # Where memory is limited, what earlier cells left would count: a process each.
+    started.clear()
+    alone = run_cells(cells[:2], here / "b", on="local:1", limits=Limits(memory_mib=4000))[1]
+    assert len(started) == 2
     # The second had a process that another had used; the others began theirs.
-    alone = run_cells([cells[1]], here / "b", on="local:1", limits=once)[0]
-    worker.end_idle()
     for name, head in (("jobs.csv", 0), ("events.jsonl", 1)):
         mine, other = (f.file(name).read_bytes().splitlines()[head:] for f in (alone, together[1]))
         assert mine == other
-    # Where memory is limited, what earlier cells left would count: a process each.
-    started.clear()
-    run_cells(cells[:2], here / "c", on="local:1", limits=Limits(memory_mib=4000))
-    assert len(started) == 2
 
 
 def test_a_lost_worker_is_a_row_and_is_tried_again(here: Path) -> None:

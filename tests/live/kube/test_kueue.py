@@ -58,7 +58,7 @@ def test_nothing_is_asked_that_kueue_would_refuse(tmp_path: Path, fair: bool) ->
     try:
         fake.before_write = look
         with controller(tmp_path, fake) as one:
-            for name, work_s in (("a", 120.0), ("b", 60.0), ("c", 40.0)):
+            for name, work_s in (("a", 60.0), ("b", 30.0), ("c", 20.0)):
                 for number in range(3):
                     pods, label = 1 + number % 2, {QUEUE: name}
                     fake.submit(f"{name}{number}", 8, work_s, SAYS, pods=pods, labels=label)
