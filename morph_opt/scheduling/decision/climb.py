@@ -645,16 +645,27 @@ class Climb:
         offered = offered_of(problem, state.selection, free, missing, *offer, sub)
         part = residual_round(problem, level, state.selection, free, on, offered)
         # The gap is one of the whole round, of whose value the part's own is a small share.
-        here = worth_of(level, state.selection, part.jobs)
-        asked = max(at.gap * abs(state.value), missing)
+        best, before = state.selection, state.value
+        here = worth_of(level, best, part.jobs)
+        asked = max(at.gap * abs(before), missing)
         close = min(sub.gap_most, sub.gap_share * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close, branches_of(part.problem, self._params))
-        solved = self._solved(
-            at, part, limits, thorough=self._thorough, tight=True, known=lambda _choice: here
-        )
+
+        def known(choice: Ints) -> float:
+            """Give a choice nodes as far as it has some; return the part's value with the gain.
+
+            Infinity if the whole round's gap is reached: cuts of the part are then of no use.
+            """
+            assert self._rounding is not None
+            wanted = part.merged(best, Selection(choice, ((),) * choice.size)).choice
+            if state.better(problem, level, Placing(problem, self._rounding).placed(wanted)):
+                state.step = "residual"
+            return np.inf if at.reached else here + state.value - before
+
+        solved = self._solved(at, part, limits, thorough=self._thorough, tight=True, known=known)
         if solved.selection is None:
-            return relative_gap(here, solved.outcome.bound) <= close
-        if state.better(problem, level, part.merged(state.selection, solved.selection)):
+            return state.value > before or relative_gap(here, solved.outcome.bound) <= close
+        if state.better(problem, level, part.merged(best, solved.selection)):
             state.step = "residual"
         return True
 

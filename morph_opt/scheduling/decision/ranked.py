@@ -129,8 +129,8 @@ class RoundSolver:
         End of the round's time; None for the limits' time from now on.
     known
         Function that returns the value of the best decision known, given a choice without nodes. A
-        level ends once that is within the gap, without a decision of its own. None if there is no
-        other decision.
+        level ends once that is within the gap, without a decision of its own; infinity ends it at
+        once. None if there is no other decision.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
@@ -328,7 +328,7 @@ class RoundSolver:
             return False
         value = self._known(built.layout.choice(problem, outcome.x))
         sure = unsure(problem, built.model.scale, self._params.tolerances)
-        return relative_gap(value, max(outcome.bound, unproven) + sure) <= gap
+        return value == np.inf or relative_gap(value, max(outcome.bound, unproven) + sure) <= gap
 
     def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
         """Return a small impossible part of an impossible choice, which gives a stronger cut.
