@@ -124,7 +124,9 @@ def found(rows: Sequence[Row], after_h: float | None, folder: Path, gpus: int = 
         scenario = scenario.replaced(rules=str(rules))
     scenario.run(out=out)
     run = read_run(out)
-    starts = easy_starts(rows, gpus)
+    # A replay's clock starts with the first job, and rounds are on that clock.
+    submitted_s = {job.job: job.submission_s for job in run.jobs}
+    starts = easy_starts([(row[0], submitted_s[row[0]], *row[2:]) for row in rows], gpus)
     longest_s = {row[0]: row[3] + RESTART_S + ROUND_S for row in rows}
     spare_s = {
         job.job: starts[job.job] + (after_h or 0.0) * HOUR_S + longest_s[job.job] - job.finish_s
