@@ -152,7 +152,8 @@ def _beside(rows: Sequence[Row]) -> list[str]:
 def _behind(found: Distances) -> list[str]:
     """Where a peer misses less than every decision of the ladder that took no longer.
 
-    Peers that miss more than the gap asked for are counted by method, not listed.
+    Peers that miss more than the gap asked for before the ladder has a decision are counted by
+    method, not listed.
     """
     lines: list[str] = []
     worse: dict[str, list[float]] = {}
@@ -162,9 +163,10 @@ def _behind(found: Distances) -> list[str]:
         for name, (missed, seconds) in by.items():
             if name.startswith("ladder"):
                 continue
-            if any(other <= missed + NO_BETTER for other, took in own if took <= seconds):
+            by_then = [other for other, took in own if took <= seconds]
+            if any(other <= missed + NO_BETTER for other in by_then):
                 continue
-            if missed > LIMITS.gap:
+            if missed > LIMITS.gap and not by_then:
                 worse.setdefault(name, []).append(missed)
             else:
                 ahead.append(f"{TITLES[name]} ({100 * missed:.3f} % in {seconds:.2f} s)")
@@ -184,7 +186,7 @@ def _behind(found: Distances) -> list[str]:
         none = "No peer misses less than a decision of the ladder that took no longer and is within"
         return [none, "the gap asked for.", "", *quicker]
     return [
-        "Ahead of the ladder at equal time, with a decision within the gap asked for. The ladder",
+        "Ahead of the ladder at equal time, or sooner within the gap asked for. The ladder",
         "stops at the first decision that it can prove within this gap; its seconds include the",
         "proof, and where its step is `exact` it solves the peers' MIP after tables and prices:",
         "",

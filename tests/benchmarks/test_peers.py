@@ -104,5 +104,5 @@ def test_loss_is_measured_against_the_best_bound_of_the_round() -> None:
         "* cold, ordinary nodes, 64 GPUs, 3 types: The exact MIP by HiGHS (5.000 % in 3.00 s); "
         in text
     )
-    assert "CvxCluster's two stages (20.000 % in 1.50 s)." in text
+    assert "* CvxCluster's two stages: 1 round, 20.00 to 20.00 % missed." in text
     assert "8,192 GPUs, 3 types: " not in text
