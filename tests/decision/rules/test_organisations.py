@@ -73,6 +73,36 @@ def test_an_owner_whose_job_can_never_run_lends() -> None:
     assert set(decided(*jobs, rules=(*rules, limit))) == {"x", "y"}
 
 
+@pytest.mark.parametrize(
+    ("queues", "runs"),
+    [
+        # More than the queue owns and may borrow; as much.
+        ((Queue("a", "all", {"*": 5}), Queue("b", "all", {"*": 3}, {"*": 0})), False),
+        ((Queue("a", "all", {"*": 4}), Queue("b", "all", {"*": 4}, {"*": 0})), True),
+        # More than the queue above it owns and may borrow.
+        (
+            (
+                Queue("a", "all", {"*": 5}),
+                Queue("c", "all", {"*": 3}, {"*": 0}),
+                Queue("b", "c", {"*": 3}),
+            ),
+            False,
+        ),
+        # What a queue never lends is not there for others.
+        ((Queue("a", "all", {"*": 5}, lend={"*": 0}), Queue("b", "all", {"*": 3})), False),
+    ],
+)
+def test_a_job_that_its_queue_can_never_hold_ends_no_lending(
+    queues: tuple[Queue, ...], runs: bool
+) -> None:
+    """The owner needs 4 GPUs, while a borrower holds 8 of the 8."""
+    rules = (WHOLE, *queues)
+    borrower = old("x", 0, 60.0, tenant="a"), old("y", 1, 60.0, tenant="a")
+    found = decided(*borrower, queued("owner", 4, tenant="b"), rules=rules)
+    assert ("owner" in found) is runs
+    assert len(found) == 2 or queues[0].lend
+
+
 def test_classes_come_before_values_and_stop_what_they_may() -> None:
     high, low = PriorityClass("high", (10, 19)), PriorityClass("low", (0, 9))
     jobs = old("x", 0, 60.0, weight=100.0), old("y", 1, 60.0, weight=200.0)

@@ -47,6 +47,7 @@ class Organisation:
         self._of_tenant = {path: name for name, path in self._path.items()}
         self._of_tenant |= {name: name for name in self._queues}
         self._named = cache(self._named_by)
+        self._could_have = cache(self._most_of_queue)
 
     @classmethod
     def of(cls, state: RoundState, rules: OperatorRules) -> Organisation:
@@ -116,8 +117,11 @@ class Organisation:
         return sum(len(gpus) for at, gpus in parts if limit.counts_on(nodes[at].type.gpu_type.name))
 
     def most_alone(self, job: JobState, node_type: str) -> float:
-        """Return the most GPUs on nodes of a type within all limits of a job by itself."""
-        most = math.inf
+        """Return the most GPUs on nodes of a type within all limits of a job by itself.
+
+        Its queue could have them if no others ran.
+        """
+        most = self._most_of_queue(job.job.tenant, self._gpu_type[node_type])
         for position, limit in enumerate(self._limits):
             if limit.counts_on(self._gpu_type[node_type]) and self._common(position, job.job):
                 gpus = math.inf if limit.gpus is None else limit.gpus
@@ -150,16 +154,10 @@ class Organisation:
             jobs.setdefault(self._of_tenant.get(known.job.tenant, ""), []).append(known)
         found: list[tuple[Queue, str]] = []
 
-        def owns(name: str, kind: str) -> float:
-            stated = self._queues[name].nominal
-            if stated:
-                return stated.get(kind, 0.0)
-            return sum(owns(one, kind) for one in self._children.get(name, ()))
-
         def visit(name: str, kind: str) -> tuple[float, float, float, float]:
             """Return what counts above: use, use that must stay, demand; and what is lent."""
             queue, children = self._queues[name], self._children.get(name, ())
-            share = owns(name, kind) - sum(owns(one, kind) for one in children)
+            share = self._owns(name, kind) - sum(self._owns(one, kind) for one in children)
             use = stays = wants = 0.0
             for known in jobs.get(name, ()):
                 use += self.gpus(granted.get(known.job.name), kind)
@@ -174,9 +172,7 @@ class Organisation:
                     detail = f"with all below it uses {use:g} GPUs, {share:g} are there for it"
                     found.append((queue, detail))
                 return 0.0, 0.0, 0.0, 0.0
-            lend, borrow = (
-                limits.get(kind, limits.get("*", math.inf)) for limits in (queue.lend, queue.borrow)
-            )
+            lend, borrow = _limit(queue.lend, kind), _limit(queue.borrow, kind)
             reserved = max(0.0, share - lend, min(share, wants))
             over, staying = max(0.0, use - reserved), max(0.0, stays - reserved)
             most = share - reserved + borrow
@@ -191,6 +187,37 @@ class Organisation:
                     visit(name, kind)
         yield from found
 
+    def _owns(self, name: str, kind: str) -> float:
+        stated = self._queues[name].nominal
+        if stated:
+            return stated.get(kind, 0.0)
+        return sum(self._owns(one, kind) for one in self._children.get(name, ()))
+
+    def _idle(self, name: str, kind: str) -> tuple[float, float]:
+        """Return what is there for a queue in which nothing runs or waits, and what it reserves."""
+        children = self._children.get(name, ())
+        share = self._owns(name, kind) - sum(self._owns(one, kind) for one in children)
+        for one in children:
+            there, reserved = self._idle(one, kind)
+            share += there - reserved
+        return share, max(0.0, share - _limit(self._queues[name].lend, kind))
+
+    def _most_of_queue(self, tenant: str, gpu_type: str) -> float:
+        """Return the most GPUs of a type that the jobs of a tenant could have if no others ran."""
+        path = [self._of_tenant[tenant]] if tenant in self._of_tenant else []
+        while path and self._queues[path[-1]].parent in self._queues:
+            path.append(self._queues[path[-1]].parent)
+        named = self._kinds(path[-1]) if path else ()
+        most = math.inf
+        for kind in {"*", gpu_type}.intersection(named):
+            below = 0.0
+            for name in path:
+                (share, reserved), queue = self._idle(name, kind), self._queues[name]
+                borrow = _limit(queue.borrow, kind) if queue.parent else 0.0
+                most = min(most, below + share + borrow)
+                below += reserved
+        return most
+
     def _kinds(self, root: str) -> tuple[str, ...]:
         """Return the GPU types that a tree names, in order."""
         line = [root]
@@ -199,3 +226,7 @@ class Organisation:
         named = [kind for name, queue in self._queues.items() if name in line
                  for kind in queue.nominal]  # fmt: skip
         return tuple(dict.fromkeys(named))
+
+
+def _limit(limits: Mapping[str, float], kind: str) -> float:
+    return limits.get(kind, limits.get("*", math.inf))

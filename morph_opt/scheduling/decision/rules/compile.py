@@ -50,7 +50,11 @@ from morph_opt.scheduling.decision.rules.organisation import class_of
 from morph_opt.scheduling.decision.rules.owned import quotas_of
 from morph_opt.scheduling.decision.rules.patterns import matches
 from morph_opt.scheduling.decision.rules.queues import StrictOrder
-from morph_opt.scheduling.decision.rules.quota_rows import add_quotas, add_trees
+from morph_opt.scheduling.decision.rules.quota_rows import (
+    add_quotas,
+    add_trees,
+    within_queues,
+)
 from morph_opt.scheduling.decision.rules.rows import Rows
 
 
@@ -73,6 +77,7 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
     _add_unpreempted(rows, state, rules)
     view = replace(view, problem=problem)
     usable = rows.usable() & add_limits(rows, view, state.cluster, rules)
+    usable &= within_queues(view, state.cluster, rules.tree)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if quotas:
         add_quotas(rows, view, quotas, usable)

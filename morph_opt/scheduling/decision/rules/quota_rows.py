@@ -9,11 +9,13 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_S, RULE_U
+from formulations.tolerances import FEASIBILITY
 from morph_opt.core.domain import Cluster
 from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.rules.cohorts import CohortForest
 from morph_opt.scheduling.decision.rules.lending import could_use
 from morph_opt.scheduling.decision.rules.model import TenantQuota
+from morph_opt.scheduling.decision.rules.organisation import ANY_TYPE, QueueTree
 from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.decision.rules.rows import Entry, Rows
 
@@ -64,6 +66,31 @@ def add_quotas(rows: Rows, view: RoundView, quotas: Sequence[TenantQuota], usabl
     if borrowing:
         # A job that may not be moved yet gives back as soon as that rule lets it go.
         rows.add("borrow", (0,), borrowing, upper=max(idle, kept))
+
+
+def within_queues(view: RoundView, cluster: Cluster, tree: QueueTree) -> Bools:
+    """Return which candidates their jobs' queues could ever hold, shape (K,).
+
+    A job without such a candidate never runs, so nothing is kept for it.
+    """
+    candidates = view.problem.candidates
+    within = np.ones(candidates.count, dtype=bool)
+    known: dict[str, Floats] = {}
+    for job, state in enumerate(view.states if tree.queues else ()):
+        tenant = state.job.tenant
+        if tenant not in known:
+            queue = tree.of(tenant)
+            kinds = () if queue is None else tree.kinds(tree.roots[queue.name])
+            most = np.full(len(cluster.node_types), np.inf)
+            for at, node_type in enumerate(cluster.node_types):
+                for kind in {ANY_TYPE, node_type.gpu_type.name}.intersection(kinds):
+                    assert queue is not None
+                    most[at] = tree.most(queue, kind)
+            known[tenant] = most
+        mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
+        most = known[tenant][candidates.node_class[mine]]
+        within[mine] = candidates.gpus[mine] <= most + FEASIBILITY
+    return within
 
 
 def add_trees(

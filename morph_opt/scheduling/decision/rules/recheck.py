@@ -13,7 +13,7 @@ from morph_opt.scheduling.decision.rules.audit import BrokenRuleError, audit
 from morph_opt.scheduling.decision.rules.audit_organisation import Organisation
 from morph_opt.scheduling.decision.rules.lending import could_use
 from morph_opt.scheduling.decision.rules.model import GangLimit, OperatorRules
-from morph_opt.scheduling.decision.rules.organisation import RunningLimit
+from morph_opt.scheduling.decision.rules.organisation import Queue, RunningLimit
 from morph_opt.scheduling.decision.rules.patterns import matches
 
 
@@ -60,7 +60,7 @@ def _allowed(view: RoundView, state: RoundState, rules: OperatorRules) -> Bools:
             if matches(known.job.name, rule.jobs):
                 mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
                 allowed[mine] &= (gpus[mine] >= rule.least) & (gpus[mine] <= most)
-    if any(isinstance(rule, RunningLimit) for rule in rules.rules):
+    if any(isinstance(rule, RunningLimit | Queue) for rule in rules.rules):
         organisation, types = Organisation.of(state, rules), state.cluster.node_types
         node_class = view.problem.candidates.node_class
         for job, known in enumerate(view.states):
