@@ -302,7 +302,7 @@ class DueParams(Params):
 
 @dataclass(frozen=True, slots=True)
 class TurnParams(Params):
-    """What due jobs leave to all others (`morph_opt.scheduling.decision.turns`; 0056)."""
+    """Limits of due jobs in favour of others (`morph_opt.scheduling.decision.turns`; 0056)."""
 
     every_s: float = above(21_600.0)
     """Seconds from the start of a turn to that of the next; turns start at multiples of it."""

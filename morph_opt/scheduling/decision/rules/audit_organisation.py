@@ -117,11 +117,8 @@ class Organisation:
         return sum(len(gpus) for at, gpus in parts if limit.counts_on(nodes[at].type.gpu_type.name))
 
     def most_alone(self, job: JobState, node_type: str) -> float:
-        """Return the most GPUs on nodes of a type within all limits of a job by itself.
-
-        Its queue could have them if no others ran.
-        """
-        most = self._most_of_queue(job.job.tenant, self._gpu_type[node_type])
+        """Return the most GPUs on nodes of a type within all limits of a job, if no others ran."""
+        most = self._could_have(job.job.tenant, self._gpu_type[node_type])
         for position, limit in enumerate(self._limits):
             if limit.counts_on(self._gpu_type[node_type]) and self._common(position, job.job):
                 gpus = math.inf if limit.gpus is None else limit.gpus

@@ -109,6 +109,19 @@ class CohortForest:
         return self._shares[1]
 
     @cached_property
+    def most(self) -> list[float]:
+        """Largest usage of each node if nothing else were in use."""
+        found = [0.0] * len(self.quotas)
+        for at in reversed(self.order):
+            share, above = self.subtree[at], self.parent(at)
+            found[at] = share
+            if above is not None or self.orphan(at):
+                found[at] += _or_any(self.quotas[at].borrow)
+            if above is not None:
+                found[at] = min(found[at], self.kept[at] + found[above])
+        return found
+
+    @cached_property
     def limits(self) -> list[tuple[float, float]]:
         """Largest usage of each node within its kept part, and beyond it.
 

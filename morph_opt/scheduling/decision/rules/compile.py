@@ -77,11 +77,11 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
     _add_unpreempted(rows, state, rules)
     view = replace(view, problem=problem)
     usable = rows.usable() & add_limits(rows, view, state.cluster, rules)
-    usable &= within_queues(view, state.cluster, rules.tree)
+    trees = quotas_of(rules, state.cluster)
+    usable &= within_queues(view, trees, state.cluster)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if quotas:
         add_quotas(rows, view, quotas, usable)
-    trees = quotas_of(rules, state.cluster)
     if trees:
         add_trees(rows, view, trees, state.cluster, usable)
     return replace(view, problem=replace(problem, rules=rows.table()))

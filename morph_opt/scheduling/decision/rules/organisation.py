@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -367,33 +366,6 @@ class QueueTree:
         """Return the GPUs of a type that a queue owns beyond those of the queues below it."""
         below = sum(self.nominal(one, kind) for one in self.below(queue.name))
         return max(0.0, self.nominal(queue, kind) - below)
-
-    def most(self, queue: Queue, kind: str) -> float:
-        """Return the most GPUs of a type that jobs of a queue could ever have, others having none.
-
-        They have what the queue keeps, and of what is above it no more than it may borrow.
-        """
-        share, kept = self._share(queue, kind)
-        above, borrow = self.by_name.get(queue.parent), queue.most_borrowed(kind)
-        if not queue.parent:
-            return share
-        most = math.inf if borrow is None else share + borrow
-        return most if above is None else min(most, kept + self.most(above, kind))
-
-    @cached_property
-    def _shares(self) -> dict[tuple[str, str], tuple[float, float]]:
-        return {}
-
-    def _share(self, queue: Queue, kind: str) -> tuple[float, float]:
-        """Return what a queue owns with what those below lend, and the part that it never lends."""
-        if (queue.name, kind) not in self._shares:
-            share, lend = self.own(queue, kind), queue.most_lent(kind)
-            for one in self.below(queue.name):
-                there, kept = self._share(one, kind)
-                share += there - kept
-            kept = 0.0 if lend is None else max(0.0, share - lend)
-            self._shares[queue.name, kind] = share, kept
-        return self._shares[queue.name, kind]
 
 
 def require_queues(queues: Sequence[Queue], dropped: frozenset[str]) -> None:

@@ -15,7 +15,6 @@ from morph_opt.scheduling.decision.candidates.table import RoundView
 from morph_opt.scheduling.decision.rules.cohorts import CohortForest
 from morph_opt.scheduling.decision.rules.lending import could_use
 from morph_opt.scheduling.decision.rules.model import TenantQuota
-from morph_opt.scheduling.decision.rules.organisation import ANY_TYPE, QueueTree
 from morph_opt.scheduling.decision.rules.queues import CohortQuota
 from morph_opt.scheduling.decision.rules.rows import Entry, Rows
 
@@ -68,28 +67,27 @@ def add_quotas(rows: Rows, view: RoundView, quotas: Sequence[TenantQuota], usabl
         rows.add("borrow", (0,), borrowing, upper=max(idle, kept))
 
 
-def within_queues(view: RoundView, cluster: Cluster, tree: QueueTree) -> Bools:
+def within_queues(view: RoundView, quotas: Sequence[CohortQuota], cluster: Cluster) -> Bools:
     """Return which candidates their jobs' queues could ever hold, shape (K,).
 
     A job without such a candidate never runs, so nothing is kept for it.
     """
     candidates = view.problem.candidates
     within = np.ones(candidates.count, dtype=bool)
-    known: dict[str, Floats] = {}
-    for job, state in enumerate(view.states if tree.queues else ()):
-        tenant = state.job.tenant
-        if tenant not in known:
-            queue = tree.of(tenant)
-            kinds = () if queue is None else tree.kinds(tree.roots[queue.name])
-            most = np.full(len(cluster.node_types), np.inf)
-            for at, node_type in enumerate(cluster.node_types):
-                for kind in {ANY_TYPE, node_type.gpu_type.name}.intersection(kinds):
-                    assert queue is not None
-                    most[at] = tree.most(queue, kind)
-            known[tenant] = most
-        mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
-        most = known[tenant][candidates.node_class[mine]]
-        within[mine] = candidates.gpus[mine] <= most + FEASIBILITY
+    owned = [quota for quota in quotas if quota.owners_first]
+    if not owned:
+        return within
+    idle = [0.0] * len(owned)
+    most: dict[str, Floats] = {}
+    for quota, limit in zip(owned, CohortForest(owned, idle, idle).most, strict=True):
+        here = [limit if quota.counts_on(kind.name) else np.inf for kind in cluster.node_types]
+        for tenant in quota.tenants:
+            most[tenant] = np.minimum(most.get(tenant, np.inf), here)
+    for job, known in enumerate(view.states):
+        if known.job.tenant in most:
+            mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
+            limits = most[known.job.tenant][candidates.node_class[mine]]
+            within[mine] = candidates.gpus[mine] <= limits + FEASIBILITY
     return within
 
 
